@@ -5,6 +5,7 @@ mod deadlock;
 mod diff;
 pub mod doctor;
 mod dump;
+mod examine;
 mod gil;
 mod lock;
 mod output;

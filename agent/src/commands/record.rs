@@ -1,4 +1,4 @@
-//! One capture of a process or a program: from its options to the written profile.
+//! One capture of processes or a program: from its options to the written profile.
 
 use std::{
     io::{self, Write as _},
@@ -10,6 +10,7 @@ use anyhow::Result;
 
 use super::{
     cli::{RecordOptions, Target},
+    examine::{self, examine},
     output::{Output, OutputError},
     progress::Progress,
     summary::Summary,
@@ -18,16 +19,15 @@ use crate::{
     bpf,
     formats::encode,
     profile::{Periods, Profile},
-    python,
     session::{End, EndReason, Examinations, Observer, Scope, Session, Settings, Signals, memory},
-    targets::{examiner::Finding, launch::PausedChild},
+    targets::launch::PausedChild,
     threads::WaitRecords,
 };
 
 /// Most bytes that the symbols of files take.
 pub(super) const SYMBOL_BYTES: usize = 64 << 20;
 
-/// Samples a process, or a program from its start to its end, and writes its profile.
+/// Samples processes, or a program from its start to its end, and writes its profile.
 ///
 /// Returns the exit status, which is the program's own if one was started.
 ///
@@ -39,27 +39,30 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
     // First: without these even the process id could be misunderstood.
     bpf::check_requirements()?;
     let examinations = Examinations::new(options.native);
-    let (pid, waiting) = match &options.target {
-        Target::Process(pid) => (*pid, None),
+    let children = options.children;
+    let (pids, scope, waiting) = match &options.target {
+        Target::Processes(selection) => {
+            let others = options.native || children;
+            let found = examine(&examinations, selection, others).await?;
+            (examine::pids(&found), Scope::of(found, children), None)
+        }
         Target::Program {
             program,
             arguments,
             user,
         } => {
             let waiting = PausedChild::new(program, arguments, *user)?;
-            (waiting.pid(), Some(waiting))
+            let pid = waiting.pid();
+            let scope = Scope::Unstarted { pid, children };
+            (vec![pid], scope, Some(waiting))
         }
-    };
-    let finding = match waiting {
-        Some(_) => None,
-        None => Some(examine(&examinations, pid, options.native || options.children).await?),
     };
     // From here on a signal ends the capture in order, and nothing half-done is left behind.
     let mut signals = match waiting {
         Some(_) => Signals::to_pass_on()?,
         None => Signals::to_end()?,
     };
-    let outputs = outputs(options, pid)?;
+    let outputs = outputs(options, pids.first().copied().unwrap_or_default())?;
 
     let settings = Settings {
         kinds: options.kinds.clone(),
@@ -70,13 +73,8 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
         records: WaitRecords::default(),
         symbol_bytes: SYMBOL_BYTES,
     };
-    let scope = Scope::Process {
-        pid,
-        finding: finding.map(Box::new),
-        children: options.children,
-    };
     let mut session = Session::open(&settings, examinations, scope, &mut signals, &mut ()).await?;
-    let mut end = End::new(pid, options.duration, signals)?;
+    let mut end = End::new(&pids, options.duration, signals)?;
     let began = session.start()?;
     let mut program = waiting.map(PausedChild::release).transpose()?;
     let mut progress = ProgressLine::new(program.is_some(), options.duration);
@@ -95,7 +93,14 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
         )
         .await;
     drop(session);
-    let result = profiles.and_then(|profiles| write_profiles(&profiles, options, outputs, reason));
+    let ended = match (reason, &options.target) {
+        (EndReason::ProcessEnded, Target::Processes(_)) => match &*pids {
+            [_] => "The process ended before the time was over.\n",
+            _ => "All processes ended before the time was over.\n",
+        },
+        _ => "",
+    };
+    let result = profiles.and_then(|profiles| write_profiles(&profiles, options, outputs, ended));
     match &mut program {
         Some(program) => {
             let status = end.outlast(program).await?;
@@ -103,29 +108,6 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
         }
         None => result.map(|()| ExitCode::SUCCESS),
     }
-}
-
-/// Examines the process that a capture is of, which has `others` than its own Python frames or has to be Python.
-///
-/// # Errors
-///
-/// One sentence that says what to do.
-pub(super) async fn examine(
-    examinations: &Examinations,
-    pid: u32,
-    others: bool,
-) -> Result<Finding> {
-    let finding = examinations.examine(pid).await?;
-    match finding.interpreter {
-        // It has native frames, or may start others that are Python.
-        Err(python::Error::NotPython { .. }) if others => {}
-        Err(ref error) if others => {
-            let _ = writeln!(io::stderr(), "There are no Python frames: {error}");
-        }
-        Err(error) => return Err(error.into()),
-        Ok(_) => {}
-    }
-    Ok(finding)
 }
 
 /// The line of progress, where there is one: a program has the terminal for itself.
@@ -167,7 +149,7 @@ fn write_profiles(
     profiles: &[Profile],
     options: &RecordOptions,
     outputs: Vec<Output>,
-    reason: EndReason,
+    ended: &str,
 ) -> Result<()> {
     let mut written = Vec::new();
     for (profile, output) in profiles.iter().zip(outputs) {
@@ -186,9 +168,7 @@ fn write_profiles(
             Summary::new(profile, options.internals)
         );
     }
-    if reason == EndReason::ProcessEnded && matches!(options.target, Target::Process(_)) {
-        let _ = writeln!(stderr, "The process ended before the time was over.");
-    }
+    let _ = write!(stderr, "{ended}");
     for path in written {
         let _ = writeln!(stderr, "Written to {}", path.display());
     }

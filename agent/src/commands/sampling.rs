@@ -44,13 +44,9 @@ pub(super) async fn sample(
         records,
         symbol_bytes: SYMBOL_BYTES,
     };
-    let scope = Scope::Process {
-        pid,
-        finding: Some(Box::new(finding)),
-        children: false,
-    };
+    let scope = Scope::of(vec![finding], false);
     let mut session = Session::open(&settings, examinations, scope, &mut signals, &mut ()).await?;
-    let mut end = End::new(pid, Some(options.duration), signals)?;
+    let mut end = End::new(&[pid], Some(options.duration), signals)?;
     let began = session.start()?;
     let mut progress = Line(Progress::new(options.duration));
     let reason = session.run(&began, &mut end, None, &mut progress).await?;

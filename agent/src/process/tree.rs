@@ -1,6 +1,9 @@
-//! Descendants of a process.
+//! Descendants of processes.
 
-use std::{collections::HashMap, fs};
+use std::{
+    collections::{HashMap, VecDeque},
+    fs,
+};
 
 /// Most processes that are read; the kernel allows 2^22.
 const MAX_PROCESSES: usize = 1 << 22;
@@ -14,9 +17,9 @@ pub struct Descendant {
     pub parent: u32,
 }
 
-/// The living descendants of `pid`, parents before their children.
+/// The living descendants of these processes, each once, parents before their children.
 #[must_use]
-pub fn descendants(pid: u32) -> Vec<Descendant> {
+pub fn descendants(pids: &[u32]) -> Vec<Descendant> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     for entry in entries.take(MAX_PROCESSES) {
@@ -35,13 +38,11 @@ pub fn descendants(pid: u32) -> Vec<Descendant> {
         }
     }
     let mut found: Vec<Descendant> = Vec::new();
-    let mut next = Some(pid);
-    let mut visited = 0;
-    while let Some(parent) = next {
+    let mut next: VecDeque<u32> = pids.iter().copied().collect();
+    while let Some(parent) = next.pop_front() {
         let started = children.remove(&parent).unwrap_or_default();
+        next.extend(&started);
         found.extend(started.into_iter().map(|pid| Descendant { pid, parent }));
-        next = found.get(visited).map(|descendant| descendant.pid);
-        visited += 1;
     }
     found
 }
@@ -79,7 +80,8 @@ mod tests {
             .trim()
             .parse()
             .unwrap();
-        let found = descendants(id());
+        let found = descendants(&[id(), shell.id()]);
+        assert_eq!(found.iter().filter(|it| it.pid == sleep).count(), 1);
         let parent_of = |pid| found.iter().find(|it| it.pid == pid).map(|it| it.parent);
         assert_eq!(parent_of(shell.id()), Some(id()));
         assert_eq!(parent_of(sleep), Some(shell.id()));

@@ -1,8 +1,8 @@
-//! What ends a capture: a deadline, a signal, the exit of the process.
+//! What ends a capture: a deadline, a signal, the exit of the processes.
 
 use std::{future::pending, io, process::ExitCode, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use rustix::{
     fd::OwnedFd,
     io::Errno,
@@ -27,24 +27,41 @@ pub enum EndReason {
 /// Waits for the end of a capture.
 pub struct End {
     deadline: Option<Instant>,
-    process: AsyncFd<OwnedFd>,
+    /// Those that have not been seen to end.
+    processes: Vec<AsyncFd<OwnedFd>>,
     signals: Signals,
 }
 
 impl End {
-    pub fn new(pid: u32, duration: Option<Duration>, signals: Signals) -> Result<Self> {
-        let raw_pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        let process = raw_pid
-            .ok_or(Errno::SRCH)
-            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
-            .with_context(|| format!("process {pid} cannot be watched"))?;
-        // SAFETY: an owned descriptor stays open and the same until it is dropped.
-        let process = unsafe { AsyncFd::register_with_interest(process, Interest::READABLE) }
-            .map_err(io::Error::from)
-            .context("the process cannot be watched")?;
+    /// The end of these processes, of which the last one counts, or of `duration`.
+    ///
+    /// # Errors
+    ///
+    /// When a process cannot be watched, or all have ended already.
+    pub fn new(pids: &[u32], duration: Option<Duration>, signals: Signals) -> Result<Self> {
+        let mut processes = Vec::new();
+        for &pid in pids {
+            match watch(pid) {
+                // Others may live.
+                Err(Errno::SRCH) if pids.len() > 1 => {}
+                watched => {
+                    let process =
+                        watched.with_context(|| format!("process {pid} cannot be watched"))?;
+                    // SAFETY: an owned descriptor stays open and the same until it is dropped.
+                    let process =
+                        unsafe { AsyncFd::register_with_interest(process, Interest::READABLE) }
+                            .map_err(io::Error::from)
+                            .context("the process cannot be watched")?;
+                    processes.push(process);
+                }
+            }
+        }
+        if processes.is_empty() {
+            bail!("all of these processes have ended: choose others");
+        }
         Ok(Self {
             deadline: duration.map(|duration| Instant::now() + duration),
-            process,
+            processes,
             signals,
         })
     }
@@ -57,7 +74,7 @@ impl End {
         loop {
             tokio::select! {
                 () = until(deadline) => return EndReason::TimeOver,
-                _ = self.process.readable() => return EndReason::ProcessEnded,
+                () = ended(&mut self.processes) => return EndReason::ProcessEnded,
                 signal = self.signals.next() => match program {
                     Some(program) => program.pass_on(signal),
                     None => return EndReason::Interrupted,
@@ -83,6 +100,22 @@ impl End {
         self.deadline = None;
         while self.wait(Some(program)).await != EndReason::ProcessEnded {}
         program.wait().context("the program's status is lost")
+    }
+}
+
+/// A descriptor that is readable when the process has ended.
+fn watch(pid: u32) -> Result<OwnedFd, Errno> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.ok_or(Errno::SRCH)
+        .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
+}
+
+/// Waits until all of these have ended, and removes those that have. Cancel safe.
+async fn ended(processes: &mut Vec<AsyncFd<OwnedFd>>) {
+    while let Some(process) = processes.last() {
+        // An error does not say that it lives.
+        let _ = process.readable().await;
+        processes.pop();
     }
 }
 

@@ -137,12 +137,17 @@ fn lock_naming(settings: &Settings) -> Option<LockNaming> {
 /// What to sample.
 #[derive(Debug)]
 pub enum Scope {
-    /// One process.
-    Process {
+    /// Some processes.
+    Processes {
+        /// Each of them once.
+        found: Vec<Finding>,
+        /// Whether to sample their descendants too.
+        children: bool,
+    },
+    /// A process that has not run its program yet.
+    Unstarted {
         /// Its id.
         pid: u32,
-        /// What was found out about it; [`None`] if it has not run its program yet.
-        finding: Option<Box<Finding>>,
         /// Whether to sample its descendants too.
         children: bool,
     },
@@ -154,29 +159,40 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// These processes, and their descendants where `children` says so.
+    #[must_use]
+    pub fn of(found: Vec<Finding>, children: bool) -> Self {
+        Self::Processes { found, children }
+    }
+
     /// The threads that passes visit.
     fn visits(&self, has_passes: bool) -> Visits {
         match self {
             _ if !has_passes => Visits::None,
-            Self::Process {
+            Self::Unstarted {
                 pid,
                 children: false,
-                ..
             } => Visits::OfProcess(*pid),
+            Self::Processes {
+                found,
+                children: false,
+            } => match &**found {
+                [one] => Visits::OfProcess(one.process.pid),
+                _ => Visits::OfAll,
+            },
             _ => Visits::OfAll,
         }
     }
 
-    /// The process that was examined, and what it maps.
-    fn mapped(&self) -> Option<(u32, &MappedExecutables)> {
-        match self {
-            Self::Process {
-                pid,
-                finding: Some(finding),
-                ..
-            } => Some((*pid, finding.mapped.as_ref()?)),
-            _ => None,
-        }
+    /// The processes that were examined, and what they map.
+    fn mapped(&self) -> impl Iterator<Item = (u32, &MappedExecutables)> {
+        let found = match self {
+            Self::Processes { found, .. } => &**found,
+            Self::Unstarted { .. } | Self::Host { .. } => &[],
+        };
+        found
+            .iter()
+            .filter_map(|one| Some((one.process.pid, one.mapped.as_ref()?)))
     }
 }
 
@@ -257,10 +273,12 @@ impl Session {
         let mut unwind_tables = settings
             .native
             .then(|| UnwindTables::new(examinations.workers.clone()));
-        if let (Some(tables), Some((pid, mapped))) = (&mut unwind_tables, scope.mapped()) {
+        if let Some(tables) = &mut unwind_tables {
             // The first tables are compiled while the kernel verifies the programs.
-            examinations.executables.set_process(pid, mapped);
-            tables.begin(&examinations.executables, pid);
+            for (pid, mapped) in scope.mapped() {
+                examinations.executables.set_process(pid, mapped);
+                tables.begin(&examinations.executables, pid);
+            }
         }
         let mut bpf = loading.await.context("the BPF programs are not loaded")??;
         // The loader has parsed the programs and their types, several MB.
@@ -303,8 +321,8 @@ impl Session {
             gil_locations: GilLocations::default(),
             running: Running::default(),
             discovery: match scope {
-                Scope::Process { .. } => Discovery::default(),
                 Scope::Host { examine_after } => Discovery::delayed(examine_after),
+                Scope::Processes { .. } | Scope::Unstarted { .. } => Discovery::default(),
             },
             earlier: HashSet::new(),
             unwind_tables,
@@ -320,13 +338,12 @@ impl Session {
             ticks,
         };
         match scope {
-            Scope::Process {
-                pid,
-                finding,
-                children,
-            } => session.add_target(pid, finding, children, observer)?,
+            Scope::Processes { found, children } => {
+                session.add_targets(found, children, observer)?
+            }
+            Scope::Unstarted { pid, children } => session.add_unstarted(pid, children)?,
             Scope::Host { .. } => {
-                for descendant in process::descendants(0) {
+                for descendant in process::descendants(&[0]) {
                     session.add_descendant(descendant)?;
                 }
                 if settings.native {

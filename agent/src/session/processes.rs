@@ -261,28 +261,33 @@ impl Session {
         Ok(())
     }
 
-    /// Adds the process that a capture is of.
-    pub(super) fn add_target<O: Observer>(
+    /// Adds the processes that a capture is of.
+    pub(super) fn add_targets<O: Observer>(
         &mut self,
-        pid: u32,
-        finding: Option<Box<Finding>>,
+        found: Vec<Finding>,
         children: bool,
         observer: &mut O,
     ) -> Result<()> {
-        self.bpf.add_process(pid, None, children)?;
-        match finding {
-            Some(finding) => {
-                self.discovery.add(&finding);
-                self.apply(*finding, observer)?;
-            }
-            None => self.discovery.add_unstarted(pid),
+        let pids: Vec<u32> = found.iter().map(|one| one.process.pid).collect();
+        for finding in found {
+            self.bpf.add_process(finding.process.pid, None, children)?;
+            self.discovery.add(&finding);
+            self.apply(finding, observer)?;
         }
         if children {
             // The BPF programs add those that start from now on.
-            for descendant in process::descendants(pid) {
+            let started = process::descendants(&pids).into_iter();
+            for descendant in started.filter(|one| !pids.contains(&one.pid)) {
                 self.add_descendant(descendant)?;
             }
         }
+        Ok(())
+    }
+
+    /// Adds the process that a capture is of and that has not run its program yet.
+    pub(super) fn add_unstarted(&mut self, pid: u32, children: bool) -> Result<()> {
+        self.bpf.add_process(pid, None, children)?;
+        self.discovery.add_unstarted(pid);
         Ok(())
     }
 

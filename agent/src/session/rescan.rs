@@ -32,7 +32,7 @@ impl Session {
             lost,
             "events of processes were lost: all processes are compared"
         );
-        let running: HashMap<_, _> = process::descendants(0)
+        let running: HashMap<_, _> = process::descendants(&[0])
             .into_iter()
             .map(|descendant| (descendant.pid, descendant))
             .collect();

@@ -6,6 +6,7 @@ pub mod kubernetes;
 pub mod labels;
 pub mod launch;
 mod launch_user;
+pub mod selection;
 
 pub use launch_user::LaunchUser;
 

@@ -60,6 +60,7 @@ mod program;
 mod programs;
 mod prometheus;
 mod pushed;
+mod selected;
 mod source;
 mod speedscope;
 mod stopped_threads;

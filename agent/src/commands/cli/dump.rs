@@ -5,8 +5,9 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{
-    options::{DumpOptions, ShownFrames},
-    values::{self, MAX_PID},
+    options::{DumpOptions, ShownFrames, UsageError},
+    target::TargetFlags,
+    values,
 };
 
 /// The flags.
@@ -16,12 +17,11 @@ use super::{
     reason = "each is a flag of the command line"
 )]
 pub(super) struct DumpFlags {
-    /// Process whose threads to show
-    #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=MAX_PID))]
-    pid: u32,
+    #[command(flatten)]
+    processes: TargetFlags,
 
-    /// Its descendants too
-    #[arg(short, long)]
+    /// Their descendants too
+    #[arg(short, long, help_heading = "Target")]
     children: bool,
 
     /// Native frames too [default]
@@ -53,10 +53,12 @@ pub(super) struct DumpFlags {
     json: bool,
 }
 
-impl From<DumpFlags> for DumpOptions {
-    fn from(flags: DumpFlags) -> Self {
-        Self {
-            pid: flags.pid,
+impl TryFrom<DumpFlags> for DumpOptions {
+    type Error = UsageError;
+
+    fn try_from(flags: DumpFlags) -> Result<Self, UsageError> {
+        Ok(Self {
+            processes: flags.processes.required()?,
             children: flags.children,
             // Of both, clap keeps the last one.
             native: !flags.no_native,
@@ -67,6 +69,6 @@ impl From<DumpFlags> for DumpOptions {
             },
             timeout: flags.timeout,
             json: flags.json,
-        }
+        })
     }
 }

@@ -65,7 +65,7 @@ enum Subcommand {
     /// Sample every process of this host [default without arguments]
     #[command(after_help = RUN_EXAMPLES, override_usage = "agent run [OPTIONS]")]
     Run(RunFlags),
-    /// Sample a process or a program and write a profile [default with --pid or --]
+    /// Sample processes or a program and write a profile [default with --pid or --]
     #[command(
         after_help = RECORD_EXAMPLES,
         override_usage = "agent record [OPTIONS] --pid <PID>\n       \
@@ -168,6 +168,9 @@ Examples:
     agent --pid 1234 -o profile.svg
     agent --pid 1234 -d 1m -r 499 -o stacks.txt
     agent --pid 1234 -o profile.speedscope.json  # for speedscope.app
+
+  Several processes, in one profile
+    agent --pid 1234,1235 -o both.svg
 
   A program and all that it starts
     agent --children -o tests.svg -- pytest -n 4
@@ -291,7 +294,7 @@ impl TryFrom<Flags> for Command {
             Some(Subcommand::Top(flags)) => flags.try_into().map(Self::Top),
             Some(Subcommand::Gil(flags)) => Ok(Self::Gil(flags.into())),
             Some(Subcommand::Lock(flags)) => Ok(Self::Lock(flags.into())),
-            Some(Subcommand::Dump(flags)) => Ok(Self::Dump(flags.into())),
+            Some(Subcommand::Dump(flags)) => flags.try_into().map(Self::Dump),
             Some(Subcommand::Doctor { pid, config }) => {
                 Ok(Self::Doctor(DoctorOptions { pid, config }))
             }
@@ -322,6 +325,7 @@ mod tests {
         config::KEYS,
         formats::{Format, FunctionNames, Internals},
         profile::CPU,
+        targets::selection::ProcessSelection,
     };
 
     fn options(arguments: &str) -> Result<RecordOptions, String> {
@@ -340,7 +344,7 @@ mod tests {
         assert_eq!(
             options("--pid 42"),
             Ok(RecordOptions {
-                target: Target::Process(42),
+                target: Target::Processes(ProcessSelection { pids: vec![42] }),
                 children: false,
                 duration: Some(Duration::from_secs(10)),
                 kinds: vec![&CPU],
@@ -380,7 +384,7 @@ mod tests {
                  --function-names module --internals"
             ),
             Ok(RecordOptions {
-                target: Target::Process(42),
+                target: Target::Processes(ProcessSelection { pids: vec![42] }),
                 children: true,
                 duration: Some(Duration::from_secs(90)),
                 kinds: vec![&CPU],

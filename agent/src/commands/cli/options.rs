@@ -14,7 +14,7 @@ use crate::{
     formats::{self, Format, FunctionNames, Internals},
     profile::{Kind, TypeNaming},
     store::Selection,
-    targets::LaunchUser,
+    targets::{LaunchUser, selection::ProcessSelection},
 };
 
 /// The command to carry out.
@@ -45,9 +45,9 @@ pub enum Command {
 /// Options of `agent top`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopOptions {
-    /// The process id, as the agent sees it; [`None`] for all of the host.
-    pub pid: Option<u32>,
-    /// Whether to sample its descendants too.
+    /// The processes; [`None`] for all of the host.
+    pub processes: Option<ProcessSelection>,
+    /// Whether to sample their descendants too.
     pub children: bool,
     /// Samples per second of CPU time, in hertz.
     pub rate: u32,
@@ -81,9 +81,9 @@ pub struct WaitOptions {
 /// Options of `agent dump`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DumpOptions {
-    /// The process id, as the agent sees it.
-    pub pid: u32,
-    /// Whether to show its descendants too.
+    /// The processes.
+    pub processes: ProcessSelection,
+    /// Whether to show their descendants too.
     pub children: bool,
     /// Whether to walk native frames too.
     pub native: bool,
@@ -129,7 +129,7 @@ pub struct RunOptions {
 /// Options of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordOptions {
-    /// Which process to sample.
+    /// Which processes to sample.
     pub target: Target,
     /// Whether to sample its descendants too.
     pub children: bool,
@@ -160,8 +160,8 @@ pub struct RecordOptions {
 /// What to sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A running process, by its id as the agent sees it.
-    Process(u32),
+    /// Running processes.
+    Processes(ProcessSelection),
     /// A program to start, from its first instruction to its exit.
     Program {
         /// Its path, or its name in `PATH`.
@@ -268,11 +268,14 @@ pub enum UsageError {
     #[error("--delay must be between 100ms and 10m")]
     Delay,
     /// Elapsed time of a whole host.
-    #[error("elapsed time is shown of one process: choose it with --pid")]
+    #[error("elapsed time is shown of processes that are chosen: add --pid")]
     WallOfHost,
     /// A table of processes where there is one.
     #[error("there is one process: leave out --pid for a table of all, or add --children")]
     OneProcess,
+    /// No process is chosen.
+    #[error("no process is chosen: add --pid")]
+    NoProcess,
 }
 
 /// For example `.pb.gz .pb (pprof), .svg (svg)`.

@@ -6,7 +6,8 @@ use clap::Args;
 
 use super::{
     options::{RecordOptions, Target, UsageError},
-    values::{self, MAX_PID},
+    target::{GROUP, TargetFlags},
+    values,
 };
 use crate::{
     aggregate::{Filter, ThreadFilter},
@@ -29,25 +30,23 @@ pub(super) const MAX_RATE: i64 = 10_000;
     reason = "each is a flag of the command line"
 )]
 pub(super) struct RecordFlags {
-    /// Process to sample
-    #[arg(
-        short,
-        long,
-        help_heading = "Target",
-        required_unless_present = "command",
-        value_parser = clap::value_parser!(u32).range(1..=MAX_PID)
-    )]
-    pid: Option<u32>,
+    #[command(flatten)]
+    processes: TargetFlags,
 
     /// Program to start and to sample until it exits, with its arguments
-    #[arg(last = true, conflicts_with = "pid", help_heading = "Target")]
+    #[arg(
+        last = true,
+        conflicts_with = GROUP,
+        required_unless_present = GROUP,
+        help_heading = "Target"
+    )]
     command: Vec<OsString>,
 
     /// Start the program as this user: a name, an id or UID:GID [default: the agent's]
     #[arg(
         long,
         value_name = "USER",
-        conflicts_with = "pid",
+        conflicts_with = GROUP,
         requires = "command",
         help_heading = "Target"
     )]
@@ -120,7 +119,8 @@ pub(super) struct RecordFlags {
     #[arg(long, help_heading = "Sampling")]
     idle: bool,
 
-    /// File to write, - for standard output [default: agent-PID.pb.gz, numbered]
+    /// File to write, - for standard output [default: agent-PID.pb.gz, numbered; of
+    /// several the first PID]
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
 
@@ -166,14 +166,14 @@ impl TryFrom<RecordFlags> for RecordOptions {
 
     fn try_from(flags: RecordFlags) -> Result<Self, UsageError> {
         let mut command = flags.command.into_iter();
-        let target = match (command.next(), flags.pid) {
-            (Some(program), _) => Target::Program {
+        let target = match command.next() {
+            Some(program) => Target::Program {
                 program,
                 arguments: command.collect(),
                 user: flags.user,
             },
             // clap requires one of the two.
-            (None, pid) => Target::Process(pid.unwrap_or_default()),
+            None => Target::Processes(flags.processes.into()),
         };
         let is_program = matches!(target, Target::Program { .. });
         let destination = flags.output.map_or(Destination::Unnamed, Destination::from);

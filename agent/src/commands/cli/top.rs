@@ -10,9 +10,13 @@ use clap::{
 use super::{
     options::{TopOptions, UsageError},
     record::MAX_RATE,
-    values::{self, MAX_PID},
+    target::{GROUP, TargetFlags},
+    values,
 };
-use crate::commands::top::choices::{Event, Sort, View};
+use crate::{
+    commands::top::choices::{Event, Sort, View},
+    targets::selection::ProcessSelection,
+};
 
 /// Shortest and longest time between two refreshes.
 const DELAYS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(600)];
@@ -24,12 +28,11 @@ const DELAYS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(6
     reason = "each is a flag of the command line"
 )]
 pub(super) struct TopFlags {
-    /// Process to watch [default: all of this host]
-    #[arg(short, long, help_heading = "Target", value_parser = clap::value_parser!(u32).range(1..=MAX_PID))]
-    pid: Option<u32>,
+    #[command(flatten)]
+    processes: TargetFlags,
 
-    /// Watch its descendants too
-    #[arg(short, long, requires = "pid", help_heading = "Target")]
+    /// Their descendants too
+    #[arg(short, long, requires = GROUP, help_heading = "Target")]
     children: bool,
 
     /// Samples per second of CPU time
@@ -51,7 +54,7 @@ pub(super) struct TopFlags {
     #[arg(long, help_heading = "Sampling")]
     no_native: bool,
 
-    /// Time that functions and lines begin with: cpu or, of one process, wall
+    /// Time that functions and lines begin with: cpu or, of processes, wall
     #[arg(
         short,
         long,
@@ -135,19 +138,22 @@ impl TryFrom<TopFlags> for TopOptions {
         if !(shortest..=longest).contains(&flags.delay) {
             return Err(UsageError::Delay);
         }
-        if flags.pid.is_none() && flags.event == Event::Wall {
+        let processes = Some(ProcessSelection::from(flags.processes));
+        let processes = processes.filter(|chosen| !chosen.is_empty());
+        if processes.is_none() && flags.event == Event::Wall {
             return Err(UsageError::WallOfHost);
         }
-        if flags.pid.is_some() && !flags.children && flags.table == Some(View::Processes) {
+        let is_one = processes.as_ref().is_some_and(ProcessSelection::is_one);
+        if is_one && !flags.children && flags.table == Some(View::Processes) {
             return Err(UsageError::OneProcess);
         }
-        let default_table = if flags.pid.is_some() {
+        let default_table = if processes.is_some() {
             View::Functions
         } else {
             View::Processes
         };
         Ok(Self {
-            pid: flags.pid,
+            processes,
             children: flags.children,
             rate: flags.rate,
             // Of both, clap keeps the last one.
@@ -192,7 +198,7 @@ mod tests {
         );
         let one = options("-p 7 -c -b -n 3 -d 5 --no-native -s total -e wall").unwrap();
         let expected = TopOptions {
-            pid: Some(7),
+            processes: Some(ProcessSelection { pids: vec![7] }),
             children: true,
             rate: 100,
             native: false,
@@ -219,5 +225,7 @@ mod tests {
             assert!(options(line).is_err(), "{line}");
         }
         assert!(options("-p 7 -c --table processes").is_ok());
+        assert!(options("-p 7,8 --table processes").is_ok());
+        assert!(options("-p 7,7 --table processes").is_err());
     }
 }

@@ -162,7 +162,7 @@ pub fn examine(pid: u32) -> Report {
 }
 
 fn python_descendants(pid: u32, detector: &Detector) -> Vec<(u32, Version)> {
-    process::descendants(pid)
+    process::descendants(&[pid])
         .into_iter()
         .take(MAX_DESCENDANTS)
         .filter_map(|descendant| {
@@ -235,13 +235,9 @@ async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Measured> {
         records: WaitRecords::default(),
         symbol_bytes: SYMBOL_BYTES,
     };
-    let scope = Scope::Process {
-        pid,
-        finding: Some(Box::new(finding)),
-        children: false,
-    };
+    let scope = Scope::of(vec![finding], false);
     let mut session = Session::open(&settings, examinations, scope, &mut signals, &mut ()).await?;
-    let mut end = End::new(pid, Some(duration), signals)?;
+    let mut end = End::new(&[pid], Some(duration), signals)?;
     let began = session.start()?;
     let reason = session.run(&began, &mut end, None, &mut ()).await?;
     let filter = Filter::default();

@@ -9,7 +9,8 @@ use crate::{
     bpf,
     commands::{
         cli::{DumpOptions, ShownFrames},
-        record::{self, SYMBOL_BYTES},
+        examine::{self, examine},
+        record::SYMBOL_BYTES,
     },
     profile::{
         self, Periods, Profile,
@@ -47,7 +48,7 @@ pub(super) struct FoundProcess {
     pub(super) command_line: Option<String>,
 }
 
-/// Takes the stack of each thread of a process.
+/// Takes the stack of each thread of the processes.
 ///
 /// # Errors
 ///
@@ -55,16 +56,17 @@ pub(super) struct FoundProcess {
 pub(super) async fn take(options: &DumpOptions) -> Result<Capture> {
     memory::limit_arenas();
     bpf::check_requirements()?;
-    let pid = options.pid;
     let native = options.native;
     let examinations = Examinations::new(native);
     examinations.set_metadata(MetadataOptions {
         command_line: true,
         without_environment: true,
     });
-    let finding = record::examine(&examinations, pid, native || options.children).await?;
-    let interpreter = finding.interpreter.as_ref();
-    let has_gil = interpreter.is_ok_and(|found| !found.flavour.is_free_threaded);
+    let others = native || options.children;
+    let found = examine(&examinations, &options.processes, others).await?;
+    let pids = examine::pids(&found);
+    let mut interpreters = found.iter().filter_map(|one| one.interpreter.as_ref().ok());
+    let has_gil = interpreters.any(|it| !it.flavour.is_free_threaded);
     let mut signals = Signals::to_end()?;
     let snapshot = Snapshot::default();
     let deadlocks = Deadlocks::default();
@@ -81,15 +83,11 @@ pub(super) async fn take(options: &DumpOptions) -> Result<Capture> {
         },
         symbol_bytes: SYMBOL_BYTES,
     };
-    let scope = Scope::Process {
-        pid,
-        finding: Some(Box::new(finding)),
-        children: options.children,
-    };
+    let scope = Scope::of(found, options.children);
     let mut found = Processes::default();
     let opened = Session::open(&settings, examinations, scope, &mut signals, &mut found);
     let mut session = opened.await?;
-    let mut end = End::new(pid, None, signals)?;
+    let mut end = End::new(&pids, None, signals)?;
     let frames = options.frames;
     // The result is nothing.
     drop(session.profiles.run(move |profiles| {
@@ -110,8 +108,13 @@ pub(super) async fn take(options: &DumpOptions) -> Result<Capture> {
     let threads = snapshot.threads();
     if threads.is_empty() {
         match reason {
-            EndReason::ProcessEnded => bail!("process {pid} ended before its threads were seen"),
-            _ => bail!("no thread of process {pid} was seen: try again with a longer --timeout"),
+            EndReason::ProcessEnded => {
+                bail!("{} ended before a thread was seen", examine::subject(&pids))
+            }
+            _ => bail!(
+                "no thread of {} was seen: try again with a longer --timeout",
+                examine::subject(&pids)
+            ),
         }
     }
     Ok(Capture {

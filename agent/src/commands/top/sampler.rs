@@ -1,4 +1,4 @@
-//! Samples a process or the host, window after window, and sends what it finds to the screen.
+//! Samples processes or the host, window after window, and sends what it finds to the screen.
 //!
 //! The session goes on all the time; a window ends as one of `agent run` does, and caches are evicted
 //! by the same schedule, so that memory does not grow however long it goes on. The profiles of a
@@ -21,13 +21,17 @@ use tokio::{
 use super::update::{Status, Subject, Update, Waits};
 use crate::{
     aggregate::Filter,
-    commands::{cli::TopOptions, record::SYMBOL_BYTES, summary::subject_text},
+    commands::{
+        cli::TopOptions,
+        examine::{self, check_python, examine_all},
+        record::SYMBOL_BYTES,
+        summary::subject_text,
+    },
     daemon::telemetry::Usage,
     profile::{
         self, CPU, Kind, Periods, Profile,
         kinds::{gil_held, wall},
     },
-    python,
     session::{
         Began, End, EndReason, EvictionSchedule, Examinations, GENERATION, InUse, Observer, Origin,
         Profiles, Scope, Session, Settings, Signals, warn_on_error,
@@ -85,8 +89,8 @@ pub(super) struct Sampler {
     scope: Scope,
     signals: Signals,
     subject: Subject,
-    /// The process without which there is nothing more to sample.
-    pid: Option<u32>,
+    /// The processes without which there is nothing more to sample; empty for a host.
+    pids: Vec<u32>,
     delay: Duration,
     first: Duration,
 }
@@ -128,7 +132,7 @@ impl Observer for Commands {
 }
 
 impl Sampler {
-    /// Examines the process, if it is one, and reports what cannot be sampled.
+    /// Examines the processes, if it is not the host, and reports what cannot be sampled.
     ///
     /// # Errors
     ///
@@ -139,15 +143,12 @@ impl Sampler {
             command_line: true,
             without_environment: true,
         });
-        let (scope, subject) = if let Some(pid) = options.pid {
-            let finding = examinations.examine(pid).await?;
-            let subject = process_subject(&finding, options)?;
-            let scope = Scope::Process {
-                pid,
-                finding: Some(Box::new(finding)),
-                children: options.children,
-            };
-            (scope, subject)
+        let mut pids = Vec::new();
+        let (scope, subject) = if let Some(selection) = &options.processes {
+            let found = examine_all(&examinations, selection).await?;
+            pids = examine::pids(&found);
+            let subject = process_subject(&found, options)?;
+            (Scope::of(found, options.children), subject)
         } else {
             examinations.workers.limit_cpu(HOST_CPU);
             let scope = Scope::Host {
@@ -177,7 +178,7 @@ impl Sampler {
             // From here on a signal ends it in order, and the terminal is as it was.
             signals: Signals::to_end()?,
             subject,
-            pid: options.pid,
+            pids,
             delay: options.delay,
             first: if is_batch {
                 options.delay
@@ -199,7 +200,7 @@ impl Sampler {
             scope,
             mut signals,
             subject,
-            pid,
+            pids,
             delay,
             first,
         } = self;
@@ -215,9 +216,11 @@ impl Sampler {
                 native.limit_cpu(SYMBOL_CPU);
             }
         });
-        let mut ends = match pid {
-            Some(pid) => Ends::Process(Box::new(End::new(pid, None, signals)?)),
-            None => Ends::Signal(signals),
+        let is_host = pids.is_empty();
+        let mut ends = if is_host {
+            Ends::Signal(signals)
+        } else {
+            Ends::Process(Box::new(End::new(&pids, None, signals)?))
         };
         let began = session.start()?;
         let mut sampling = Sampling {
@@ -236,8 +239,10 @@ impl Sampler {
                 reason = ends.wait() => {
                     if reason == EndReason::ProcessEnded {
                         sampling.finish(&updates).await?;
-                        let process = pid.unwrap_or_default();
-                        let why = format!("Process {process} has ended.");
+                        let why = match &*pids {
+                            [pid] => format!("Process {pid} has ended."),
+                            several => format!("All {} processes have ended.", several.len()),
+                        };
                         if updates.send(Update::Ended(why)).await.is_ok() {
                             ends.interrupted().await;
                         }
@@ -246,7 +251,7 @@ impl Sampler {
                 }
                 wake = sampling.session.wait() => {
                     let acted = sampling.session.act(wake, &mut sampling.commands);
-                    if pid.is_none() {
+                    if is_host {
                         warn_on_error(acted);
                     } else {
                         acted?;
@@ -385,26 +390,33 @@ async fn built(building: Option<&mut oneshot::Receiver<Vec<Profile>>>) -> Vec<Pr
     }
 }
 
-/// A process, and what cannot be sampled of it.
-fn process_subject(finding: &Finding, options: &TopOptions) -> Result<Subject> {
-    let mut notice = String::new();
-    let mut waits = Waits::Sampled;
-    match &finding.interpreter {
-        Ok(interpreter) if interpreter.flavour.is_free_threaded => {}
-        Ok(_) => waits = Waits::WithGil,
-        Err(python::Error::NotPython { .. }) if options.native || options.children => {}
-        Err(error) if options.native || options.children => {
-            notice = format!("There are no Python frames: {error}");
-        }
+/// Processes, and what cannot be sampled of them.
+fn process_subject(found: &[Finding], options: &TopOptions) -> Result<Subject> {
+    let others = options.native || options.children;
+    let notices = match check_python(found, others) {
+        Ok(notices) => notices,
         Err(error) => bail!("{error}"),
-    }
-    let metadata = finding.metadata.as_ref();
-    let command = metadata.and_then(|metadata| metadata.command_line.as_deref());
+    };
+    let mut interpreters = found.iter().filter_map(|one| one.interpreter.as_ref().ok());
+    let has_gil = interpreters.any(|it| !it.flavour.is_free_threaded);
+    let waits = if has_gil {
+        Waits::WithGil
+    } else {
+        Waits::Sampled
+    };
+    let (name, command) = match found {
+        [one] => {
+            let metadata = one.metadata.as_ref();
+            let command = metadata.and_then(|metadata| metadata.command_line.as_deref());
+            (subject_text(&one.process), command)
+        }
+        several => (format!("{} processes", several.len()), None),
+    };
     Ok(Subject {
-        name: subject_text(&finding.process),
+        name,
         command: command.map(command_text).unwrap_or_default(),
-        notice: printable(&notice).into_owned(),
-        has_processes: options.children,
+        notice: printable(&notices.join(" ")).into_owned(),
+        has_processes: options.children || found.len() > 1,
         has_native: options.native,
         waits,
     })

@@ -1,0 +1,106 @@
+//! Examines the processes that a command is about, before anything is sampled.
+
+use std::io::{self, Write as _};
+
+use anyhow::{Result, bail};
+
+use crate::{
+    python,
+    session::Examinations,
+    targets::{examiner::Finding, selection::ProcessSelection},
+    text::printable,
+};
+
+/// Examines the selected processes.
+///
+/// # Errors
+///
+/// One sentence for each process that cannot be profiled, which says which of several it is.
+pub(super) async fn examine_all(
+    examinations: &Examinations,
+    selection: &ProcessSelection,
+) -> Result<Vec<Finding>> {
+    let pids = selection.find()?;
+    let mut found = Vec::new();
+    let mut wrong = Vec::new();
+    for (nth, &pid) in pids.iter().enumerate() {
+        match examinations.examine(pid).await {
+            Ok(finding) => found.push(finding),
+            Err(error) if pids.len() == 1 => return Err(error),
+            Err(error) => wrong.push(format!("process {} of {}: {error:#}", nth + 1, pids.len())),
+        }
+    }
+    if wrong.is_empty() {
+        Ok(found)
+    } else {
+        bail!("{}", wrong.join("\n"))
+    }
+}
+
+/// What is to be said about processes that have no Python frames; `others` says whether there are others.
+///
+/// # Errors
+///
+/// One sentence, when there are no other frames and none of the processes is Python.
+pub(super) fn check_python(found: &[Finding], others: bool) -> Result<Vec<String>, &python::Error> {
+    let mut failures = found.iter().filter_map(|it| it.interpreter.as_ref().err());
+    let has_python = found.iter().any(|it| it.interpreter.is_ok());
+    if !others
+        && !has_python
+        && let Some(first) = failures.next()
+    {
+        return Err(first);
+    }
+    // Others may be native code only, or start programs that are Python.
+    let notable = failures.filter(|error| !matches!(error, python::Error::NotPython { .. }));
+    Ok(notable
+        .map(|error| format!("There are no Python frames: {error}"))
+        .collect())
+}
+
+/// [`examine_all`] and [`check_python`], whose notices are printed.
+///
+/// # Errors
+///
+/// One sentence that says what to do.
+pub(super) async fn examine(
+    examinations: &Examinations,
+    selection: &ProcessSelection,
+    others: bool,
+) -> Result<Vec<Finding>> {
+    let found = examine_all(examinations, selection).await?;
+    match check_python(&found, others) {
+        Ok(notices) => {
+            for notice in notices {
+                // Standard error may be closed.
+                let _ = writeln!(io::stderr(), "{}", printable(&notice));
+            }
+        }
+        Err(error) => bail!("{error}"),
+    }
+    Ok(found)
+}
+
+/// The ids of these processes.
+pub(super) fn pids(found: &[Finding]) -> Vec<u32> {
+    found.iter().map(|one| one.process.pid).collect()
+}
+
+/// For example `process 4711`, or `the 3 processes`.
+pub(super) fn subject(pids: &[u32]) -> String {
+    match pids {
+        [one] => format!("process {one}"),
+        several => format!("the {} processes", several.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_process_has_its_id() {
+        assert_eq!(subject(&[7]), "process 7");
+        assert_eq!(subject(&[7, 8, 9]), "the 3 processes");
+    }
+}

@@ -1,0 +1,149 @@
+//! Which processes a command is about: several at once, and what is said about those that cannot be.
+
+use std::{thread, time::Duration};
+
+use serde_json::Value;
+
+use super::{
+    capture::{Capture, Running},
+    machine,
+    target::Target,
+};
+
+/// An id that no process can have, the first above the kernel's `PID_MAX_LIMIT`.
+const NO_PROCESS: u32 = 4_194_304;
+
+/// Samples of each process in folded stacks, by the id in their roots.
+fn samples_of(capture: &Capture, pid: u32) -> u64 {
+    let folded = String::from_utf8_lossy(&capture.output);
+    let root = format!("({pid})");
+    let lines = folded.lines().filter(|line| {
+        let process = line.split(';').next();
+        process.is_some_and(|process| process.ends_with(&root))
+    });
+    lines
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+        .sum()
+}
+
+fn folded(options: &str) -> Capture {
+    let options = format!("--format folded --output - {options}");
+    let capture = Capture::run(&options.split(' ').collect::<Vec<_>>());
+    capture.assert_success();
+    capture
+}
+
+#[test]
+fn one_profile_has_several_processes() {
+    let _machine = machine::alone();
+    let targets = [(); 3].map(|()| Target::start(machine::one_interpreter(), "busy"));
+    let [a, b, other] = targets.each_ref().map(Target::pid);
+    // One is there twice, and counts once.
+    let capture = folded(&format!("-d 2s -r 499 -p {a},{b} --pid {a}"));
+    assert!(
+        capture.messages.contains("2 processes"),
+        "{}",
+        capture.messages
+    );
+    let counts = [a, b, other].map(|pid| samples_of(&capture, pid));
+    println!("{counts:?}");
+    assert!(counts[0] > 0 && counts[1] > 0, "{counts:?}");
+    assert_eq!(counts[2], 0);
+    // Nobody has more samples than the time allows: none is counted twice.
+    assert!(counts[0] <= 2 * 499 * 11 / 10, "{counts:?}");
+}
+
+#[test]
+fn the_end_of_one_process_does_not_end_the_capture_of_others() {
+    let _machine = machine::alone();
+    let [first, second] = [(); 2].map(|()| Target::start(machine::one_interpreter(), "busy"));
+    let [a, b] = [&first, &second].map(Target::pid);
+    let pids = format!("{a},{b}");
+    let arguments = ["-p", &pids, "-d", "1h", "-f", "folded", "-o", "-"];
+    let mut capture = Running::start(&arguments);
+    capture.wait_until_sampling();
+    thread::sleep(Duration::from_secs(1));
+    first.kill();
+    thread::sleep(Duration::from_secs(2));
+    capture.assert_runs();
+    second.kill();
+    let capture = capture.finish();
+    capture.assert_success();
+    let said = "All processes ended before the time was over.";
+    assert!(capture.messages.contains(said), "{}", capture.messages);
+    let [of_first, of_second] = [a, b].map(|pid| samples_of(&capture, pid));
+    assert!(
+        of_first > 0 && of_second > of_first,
+        "{of_first} {of_second}"
+    );
+}
+
+#[test]
+fn each_process_that_cannot_be_profiled_is_named() {
+    let _machine = machine::alone();
+    let target = Target::start_with(machine::one_interpreter(), "threads", &["2".to_owned()]);
+    let pid = target.pid();
+    let thread = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let thread = thread
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .find(|tid| *tid != pid.to_string())
+        .unwrap();
+    let pids = format!("{pid},{NO_PROCESS},{thread},2");
+    for command in ["record", "dump", "top"] {
+        let capture = Capture::run(&[command, "--pid", &pids]);
+        assert_eq!(capture.status.code(), Some(1));
+        let lines: Vec<_> = capture.messages.lines().collect();
+        let [missing, of_thread, kernel] = lines[..] else {
+            panic!("{command}: {}", capture.messages);
+        };
+        let expected = format!("agent: process 2 of 4: there is no process {NO_PROCESS}");
+        assert!(missing.starts_with(&expected), "{missing}");
+        let expected = format!("process 3 of 4: {thread} is a thread of process {pid}");
+        assert!(of_thread.starts_with(&expected), "{of_thread}");
+        assert!(
+            kernel.starts_with("process 4 of 4: process 2 ("),
+            "{kernel}"
+        );
+        assert!(kernel.contains("kernel thread"), "{kernel}");
+    }
+}
+
+#[test]
+fn dump_and_top_have_several_processes_too() {
+    let _machine = machine::alone();
+    let [first, second] = [(); 2].map(|()| Target::start(machine::one_interpreter(), "busy"));
+    let pids = format!("{},{}", first.pid(), second.pid());
+    let dump = Capture::run(&["dump", "--json", "--pid", &pids]);
+    dump.assert_success();
+    let document: Value = serde_json::from_slice(&dump.output).unwrap();
+    let processes = document["processes"].as_array().unwrap();
+    let mut dumped: Vec<_> = processes
+        .iter()
+        .map(|it| it["pid"].as_u64().unwrap())
+        .collect();
+    dumped.sort_unstable();
+    let mut expected = [&first, &second].map(|it| u64::from(it.pid()));
+    expected.sort_unstable();
+    assert_eq!(dumped, expected, "{document:#}");
+    for process in processes {
+        let threads = process["threads"].as_array().unwrap();
+        assert!(!threads[0]["frames"].as_array().unwrap().is_empty());
+    }
+    let options = [
+        "top",
+        "--pid",
+        &pids,
+        "-b",
+        "-n",
+        "1",
+        "--table",
+        "processes",
+    ];
+    let top = Capture::run(&options);
+    top.assert_success();
+    let table = String::from_utf8(top.output).unwrap();
+    assert!(table.starts_with("2 processes, "), "{table}");
+    for target in [&first, &second] {
+        assert!(table.contains(&target.pid().to_string()), "{table}");
+    }
+}
