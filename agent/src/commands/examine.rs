@@ -20,20 +20,29 @@ pub(super) async fn examine_all(
     examinations: &Examinations,
     selection: &ProcessSelection,
 ) -> Result<Vec<Finding>> {
-    let pids = selection.find()?;
+    let selected = selection.find()?;
     let mut found = Vec::new();
     let mut wrong = Vec::new();
-    for (nth, &pid) in pids.iter().enumerate() {
-        match examinations.examine(pid).await {
+    let mut gone = None;
+    for (nth, process) in selected.iter().enumerate() {
+        match examinations.examine(process.pid).await {
             Ok(finding) => found.push(finding),
-            Err(error) if pids.len() == 1 => return Err(error),
-            Err(error) => wrong.push(format!("process {} of {}: {error:#}", nth + 1, pids.len())),
+            Err(error) if selected.len() == 1 => return Err(error),
+            // It may have ended since it was selected.
+            Err(error) if !process.is_required => gone = Some(error),
+            Err(error) => wrong.push(format!(
+                "process {} of {}: {error:#}",
+                nth + 1,
+                selected.len()
+            )),
         }
     }
-    if wrong.is_empty() {
-        Ok(found)
-    } else {
-        bail!("{}", wrong.join("\n"))
+    if !wrong.is_empty() {
+        bail!("{}", wrong.join("\n"));
+    }
+    match gone {
+        Some(error) if found.is_empty() => Err(error),
+        _ => Ok(found),
     }
 }
 

@@ -24,13 +24,13 @@ use crate::{
 /// One sentence that says what to do.
 pub(super) async fn sample(
     options: &WaitOptions,
+    pid: u32,
     kinds: Vec<&'static Kind>,
     records: WaitRecords,
     check: impl FnOnce(&Finding) -> Result<()>,
 ) -> Result<Vec<Profile>> {
     memory::limit_arenas();
     bpf::check_requirements()?;
-    let pid = options.pid;
     let examinations = Examinations::new(true);
     let finding = examinations.examine(pid).await?;
     check(&finding)?;

@@ -3,7 +3,7 @@
 //!
 //! A profile of the agent has no time: it says how long each stack was seen, not when. So each distinct stack is one
 //! sample that lasts as long as all of its samples together, and equal callers are neighbours: the chart is a flame
-//! graph. Where a kind counts events, one event lasts a microsecond.
+//! graph. Where a kind counts events, or bytes, one lasts a microsecond.
 //!
 //! Source of the format: <https://chromedevtools.github.io/devtools-protocol/tot/Profiler/#type-Profile>.
 //!

@@ -1,13 +1,14 @@
 //! Which processes a command is about: several at once, and what is said about those that cannot be.
 
-use std::{thread, time::Duration};
+use std::{fs, path::Path, thread, time::Duration};
 
 use serde_json::Value;
+use test_support::control_groups::Groups;
 
 use super::{
     capture::{Capture, Running},
     machine,
-    target::Target,
+    target::{Target, mortal, workload_path},
 };
 
 /// An id that no process can have, the first above the kernel's `PID_MAX_LIMIT`.
@@ -83,7 +84,7 @@ fn each_process_that_cannot_be_profiled_is_named() {
     let _machine = machine::alone();
     let target = Target::start_with(machine::one_interpreter(), "threads", &["2".to_owned()]);
     let pid = target.pid();
-    let thread = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let thread = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let thread = thread
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .find(|tid| *tid != pid.to_string())
@@ -146,4 +147,112 @@ fn dump_and_top_have_several_processes_too() {
     for target in [&first, &second] {
         assert!(table.contains(&target.pid().to_string()), "{table}");
     }
+}
+
+/// A workload that runs as another script, whose name nothing else has.
+fn named(folder: &Path, name: &str) -> Target {
+    let script = folder.join(format!("{name}.py"));
+    fs::copy(workload_path("busy"), &script).unwrap();
+    fs::copy(workload_path("truth"), folder.join("truth.py")).unwrap();
+    let mut command = mortal(&machine::one_interpreter().path);
+    command.args(["-s", "-B"]).arg(&script);
+    Target::from_command(command)
+}
+
+#[test]
+fn processes_are_selected_by_name() {
+    let _machine = machine::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let targets = ["selected-web", "selected-api", "unselected"].map(|it| named(folder.path(), it));
+    let [web, api, other] = targets.each_ref().map(Target::pid);
+    for (pattern, expected) in [
+        ("--name selected-*", vec![web, api]),
+        ("--name selected-api.py", vec![api]),
+        ("--name selected-web --name selected-ap?", vec![web, api]),
+    ] {
+        let capture = folded(&format!("-d 1s -r 499 {pattern} --pid {other}"));
+        for pid in [web, api] {
+            let is_selected = expected.contains(&pid);
+            assert_eq!(samples_of(&capture, pid) > 0, is_selected, "{pattern}");
+        }
+        assert!(samples_of(&capture, other) > 0);
+    }
+    let capture = Capture::run(&["--name", "selectde-web"]);
+    assert_eq!(capture.status.code(), Some(1));
+    let expected = format!(
+        "agent: no process matches --name selectde-web; closest are selected-web (process {web}), \
+         selected-api (process {api})"
+    );
+    assert!(
+        capture.messages.starts_with(&expected),
+        "{}",
+        capture.messages
+    );
+    // A command that takes one says how many there are.
+    for command in ["gil", "lock", "doctor"] {
+        let capture = Capture::run(&[command, "--name", "selected-*"]);
+        assert_eq!(capture.status.code(), Some(1));
+        let expected = "agent: 2 processes are selected, and this command takes one";
+        assert!(
+            capture.messages.starts_with(expected),
+            "{}",
+            capture.messages
+        );
+    }
+    let doctor = Capture::run(&["doctor", "--name", "selected-api"]);
+    assert!(doctor.status.success());
+    let report = String::from_utf8(doctor.output).unwrap();
+    assert!(report.contains(&format!("Process {api}")), "{report}");
+}
+
+#[test]
+fn processes_are_selected_by_their_control_groups() {
+    let _machine = machine::alone();
+    let id = "7e57".repeat(16);
+    let uid = "7e577e57-0000-4000-8000-0123456789ab";
+    let mut groups = Groups::new("selected");
+    let folders = [
+        groups.add("selected-by-test.service"),
+        groups.add(&format!("docker-{id}.scope")),
+        groups.add(&format!("pod{uid}")),
+    ];
+    let targets = [(); 4].map(|()| Target::start(machine::one_interpreter(), "busy"));
+    let pids = targets.each_ref().map(Target::pid);
+    for (folder, pid) in folders.iter().zip(pids) {
+        fs::write(folder.join("cgroup.procs"), pid.to_string()).unwrap();
+    }
+    let path = fs::read_to_string(format!("/proc/{}/cgroup", pids[0])).unwrap();
+    let path = path.lines().find_map(|line| line.strip_prefix("0::"));
+    for (selector, expected) in [
+        ("--unit selected-by-test", vec![pids[0]]),
+        ("--unit selected-by-test.service", vec![pids[0]]),
+        ("--container 7e577e57", vec![pids[1]]),
+        (&*format!("--pod {uid}"), vec![pids[2]]),
+        (&*format!("--cgroup {}", path.unwrap()), vec![pids[0]]),
+        (
+            &*format!("--unit selected-by-test --container {id}"),
+            vec![pids[0], pids[1]],
+        ),
+    ] {
+        let dump = format!("dump --json {selector}");
+        let capture = Capture::run(&dump.split(' ').collect::<Vec<_>>());
+        capture.assert_success();
+        let document: Value = serde_json::from_slice(&capture.output).unwrap();
+        let processes = document["processes"].as_array().unwrap().iter();
+        let mut found: Vec<_> = processes.map(|it| it["pid"].as_u64().unwrap()).collect();
+        found.sort_unstable();
+        let mut expected: Vec<_> = expected.into_iter().map(u64::from).collect();
+        expected.sort_unstable();
+        assert_eq!(found, expected, "{selector}");
+    }
+    let capture = Capture::run(&["dump", "--unit", "selected-by-tset"]);
+    assert_eq!(capture.status.code(), Some(1));
+    let expected = "agent: no process matches --unit selected-by-tset; closest";
+    assert!(
+        capture.messages.starts_with(expected),
+        "{}",
+        capture.messages
+    );
+    let closest = format!("selected-by-test.service (process {})", pids[0]);
+    assert!(capture.messages.contains(&closest), "{}", capture.messages);
 }

@@ -11,8 +11,9 @@ use super::{
     record::{MAX_RATE, RecordFlags},
     report::ReportFlags,
     run::RunFlags,
+    target::TargetFlags,
     top::TopFlags,
-    values::{self, MAX_PID},
+    values,
 };
 
 /// Width of the help, in columns.
@@ -91,9 +92,8 @@ enum Subcommand {
     /// Examine a process: can it be profiled, and if not, why
     #[command(after_help = DOCTOR_EXAMPLES, override_usage = "agent doctor [OPTIONS] --pid <PID>")]
     Doctor {
-        /// Process to examine
-        #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=MAX_PID))]
-        pid: u32,
+        #[command(flatten)]
+        process: TargetFlags,
         /// Configuration of this host's `agent run`, for what that leaves out
         #[arg(short, long, value_name = "FILE")]
         config: Option<PathBuf>,
@@ -112,9 +112,8 @@ enum Subcommand {
 /// Options of commands that sample what the threads of a process wait for.
 #[derive(Debug, clap::Args)]
 struct WaitFlags {
-    /// Process to sample
-    #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=MAX_PID))]
-    pid: u32,
+    #[command(flatten)]
+    process: TargetFlags,
     /// Time to sample: 30, 500ms, 1m30s; Ctrl-C ends it early
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
     duration: Duration,
@@ -129,13 +128,15 @@ struct WaitFlags {
     rate: u32,
 }
 
-impl From<WaitFlags> for WaitOptions {
-    fn from(flags: WaitFlags) -> Self {
-        Self {
-            pid: flags.pid,
+impl TryFrom<WaitFlags> for WaitOptions {
+    type Error = UsageError;
+
+    fn try_from(flags: WaitFlags) -> Result<Self, UsageError> {
+        Ok(Self {
+            process: flags.process.required()?,
             duration: flags.duration,
             rate: flags.rate,
-        }
+        })
     }
 }
 
@@ -171,6 +172,8 @@ Examples:
 
   Several processes, in one profile
     agent --pid 1234,1235 -o both.svg
+    agent --name 'gunicorn*' -o web.svg
+    agent --unit web.service --children -o web.svg
 
   A program and all that it starts
     agent --children -o tests.svg -- pytest -n 4
@@ -187,6 +190,7 @@ The word may be left out: `agent --pid 1234` is `agent record --pid 1234`.
 
 Examples:
   agent record --pid 1234 -o profile.svg
+  agent record --name worker.py --container 3f2c -o workers.svg
   agent record --pid 1234 --event cpu,wall -d 1m
   agent record --children -o tests.pb.gz -- pytest -n 4";
 
@@ -292,12 +296,13 @@ impl TryFrom<Flags> for Command {
             Some(Subcommand::Record(flags)) => (*flags).try_into().map(Self::Record),
             Some(Subcommand::Report(flags)) => flags.try_into().map(Self::Report),
             Some(Subcommand::Top(flags)) => flags.try_into().map(Self::Top),
-            Some(Subcommand::Gil(flags)) => Ok(Self::Gil(flags.into())),
-            Some(Subcommand::Lock(flags)) => Ok(Self::Lock(flags.into())),
+            Some(Subcommand::Gil(flags)) => flags.try_into().map(Self::Gil),
+            Some(Subcommand::Lock(flags)) => flags.try_into().map(Self::Lock),
             Some(Subcommand::Dump(flags)) => flags.try_into().map(Self::Dump),
-            Some(Subcommand::Doctor { pid, config }) => {
-                Ok(Self::Doctor(DoctorOptions { pid, config }))
-            }
+            Some(Subcommand::Doctor { process, config }) => Ok(Self::Doctor(DoctorOptions {
+                process: process.required()?,
+                config,
+            })),
             Some(Subcommand::Completions { shell }) => Ok(Self::Completions(shell)),
             Some(Subcommand::Man) => Ok(Self::Man),
             None => flags.record.try_into().map(Self::Record),
@@ -334,6 +339,13 @@ mod tests {
         RecordOptions::try_from(flags.record).map_err(|error| error.to_string())
     }
 
+    fn by_pid(pid: u32) -> ProcessSelection {
+        ProcessSelection {
+            pids: vec![pid],
+            ..ProcessSelection::default()
+        }
+    }
+
     #[test]
     fn clap_finds_no_fault_with_the_flags() {
         Flags::command().debug_assert();
@@ -344,7 +356,7 @@ mod tests {
         assert_eq!(
             options("--pid 42"),
             Ok(RecordOptions {
-                target: Target::Processes(ProcessSelection { pids: vec![42] }),
+                target: Target::Processes(by_pid(42)),
                 children: false,
                 duration: Some(Duration::from_secs(10)),
                 kinds: vec![&CPU],
@@ -384,7 +396,7 @@ mod tests {
                  --function-names module --internals"
             ),
             Ok(RecordOptions {
-                target: Target::Processes(ProcessSelection { pids: vec![42] }),
+                target: Target::Processes(by_pid(42)),
                 children: true,
                 duration: Some(Duration::from_secs(90)),
                 kinds: vec![&CPU],
@@ -474,7 +486,12 @@ mod tests {
             let flags = Flags::try_parse_from(arguments).map_err(|error| error.to_string())?;
             Command::try_from(flags).map_err(|error| error.to_string())
         };
-        let options = |config| Ok(Command::Doctor(DoctorOptions { pid: 42, config }));
+        let options = |config| {
+            Ok(Command::Doctor(DoctorOptions {
+                process: by_pid(42),
+                config,
+            }))
+        };
         assert_eq!(doctor("--pid 42"), options(None));
         let file = PathBuf::from("agent.yaml");
         assert_eq!(doctor("--pid 42 -c agent.yaml"), options(Some(file)));

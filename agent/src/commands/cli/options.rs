@@ -70,8 +70,8 @@ pub struct TopOptions {
 /// Options of `agent gil` and `agent lock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitOptions {
-    /// The process id, as the agent sees it.
-    pub pid: u32,
+    /// The process.
+    pub process: ProcessSelection,
     /// For how long.
     pub duration: Duration,
     /// Samples per second of the time of each thread, in hertz.
@@ -109,8 +109,8 @@ pub struct ShownFrames {
 /// Options of `agent doctor`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoctorOptions {
-    /// The process id, as the agent sees it.
-    pub pid: u32,
+    /// The process.
+    pub process: ProcessSelection,
     /// The configuration file of the agent of this host.
     pub config: Option<PathBuf>,
 }
@@ -268,13 +268,13 @@ pub enum UsageError {
     #[error("--delay must be between 100ms and 10m")]
     Delay,
     /// Elapsed time of a whole host.
-    #[error("elapsed time is shown of processes that are chosen: add --pid")]
+    #[error("elapsed time is shown of processes that are chosen: add --pid or --name")]
     WallOfHost,
     /// A table of processes where there is one.
     #[error("there is one process: leave out --pid for a table of all, or add --children")]
     OneProcess,
     /// No process is chosen.
-    #[error("no process is chosen: add --pid")]
+    #[error("no process is chosen: add --pid, --name, --unit, --container, --pod or --cgroup")]
     NoProcess,
 }
 

@@ -1,9 +1,9 @@
 //! Flags that say which processes a command is about.
 
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 
 use super::{options::UsageError, values::MAX_PID};
-use crate::targets::selection::ProcessSelection;
+use crate::targets::selection::{Criterion, ProcessSelection};
 
 /// The group of these flags.
 pub(super) const GROUP: &str = "processes";
@@ -21,6 +21,26 @@ pub(super) struct TargetFlags {
         value_parser = clap::value_parser!(u32).range(1..=MAX_PID)
     )]
     pid: Vec<u32>,
+
+    /// Processes with this name, script or module; * and ? match any text and any letter
+    #[arg(long, value_name = "PATTERN", help_heading = "Target", value_parser = NonEmptyStringValueParser::new())]
+    name: Vec<String>,
+
+    /// Processes of this systemd unit
+    #[arg(long, value_name = "UNIT", help_heading = "Target", value_parser = NonEmptyStringValueParser::new())]
+    unit: Vec<String>,
+
+    /// Processes of the container whose id begins so
+    #[arg(long, value_name = "ID", help_heading = "Target", value_parser = NonEmptyStringValueParser::new())]
+    container: Vec<String>,
+
+    /// Processes of this pod: its name, NAMESPACE/NAME or its UID
+    #[arg(long, value_name = "POD", help_heading = "Target", value_parser = NonEmptyStringValueParser::new())]
+    pod: Vec<String>,
+
+    /// Processes of this control group and those below it
+    #[arg(long, value_name = "PATH", help_heading = "Target", value_parser = NonEmptyStringValueParser::new())]
+    cgroup: Vec<String>,
 }
 
 impl TargetFlags {
@@ -36,6 +56,15 @@ impl TargetFlags {
 
 impl From<TargetFlags> for ProcessSelection {
     fn from(flags: TargetFlags) -> Self {
-        Self { pids: flags.pid }
+        let of = |values: Vec<String>, kind: fn(String) -> Criterion| values.into_iter().map(kind);
+        let criteria = of(flags.name, Criterion::Name)
+            .chain(of(flags.unit, Criterion::Unit))
+            .chain(of(flags.container, Criterion::Container))
+            .chain(of(flags.pod, Criterion::Pod))
+            .chain(of(flags.cgroup, Criterion::Cgroup));
+        Self {
+            pids: flags.pid,
+            criteria: criteria.collect(),
+        }
     }
 }

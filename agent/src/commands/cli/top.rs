@@ -198,7 +198,10 @@ mod tests {
         );
         let one = options("-p 7 -c -b -n 3 -d 5 --no-native -s total -e wall").unwrap();
         let expected = TopOptions {
-            processes: Some(ProcessSelection { pids: vec![7] }),
+            processes: Some(ProcessSelection {
+                pids: vec![7],
+                ..ProcessSelection::default()
+            }),
             children: true,
             rate: 100,
             native: false,

@@ -46,7 +46,7 @@ use crate::{
 /// When the configuration of the agent of this host is given and not valid, and when the report cannot
 /// be written. `folder` is that of its profiles if none is configured.
 pub async fn run(options: &DoctorOptions, folder: PathBuf) -> anyhow::Result<ExitCode> {
-    let mut report = examine(options.pid);
+    let mut report = examine(options.process.find_one()?);
     report.measure().await;
     report.left_out = LeftOut::find(options, folder).await?;
     write!(io::stdout(), "{report}").context("cannot write the report")?;

@@ -23,7 +23,7 @@ use crate::{
 ///
 /// One sentence that says what to do.
 pub(super) async fn run(options: &WaitOptions) -> Result<ExitCode> {
-    let pid = options.pid;
+    let pid = options.process.find_one()?;
     let times = GilTimes::default();
     let kinds = vec![&wall::KIND, &gil::KIND, &gil_held::KIND];
     let mut has_gil = false;
@@ -31,7 +31,7 @@ pub(super) async fn run(options: &WaitOptions) -> Result<ExitCode> {
         gil_times: Some(times.clone()),
         ..WaitRecords::default()
     };
-    let profiles = sampling::sample(options, kinds, records, |finding| {
+    let profiles = sampling::sample(options, pid, kinds, records, |finding| {
         let interpreter = finding.interpreter.as_ref();
         let interpreter = interpreter.map_err(|error| anyhow::anyhow!("{error}"))?;
         has_gil = !interpreter.flavour.is_free_threaded;

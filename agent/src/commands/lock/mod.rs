@@ -31,7 +31,8 @@ pub(super) async fn run(options: &WaitOptions) -> Result<ExitCode> {
         deadlocks: Some(deadlocks.clone()),
         ..WaitRecords::default()
     };
-    let profiles = sampling::sample(options, kinds, records, |_| Ok(())).await?;
+    let pid = options.process.find_one()?;
+    let profiles = sampling::sample(options, pid, kinds, records, |_| Ok(())).await?;
     let [elapsed, waits, releases]: [Profile; 3] =
         profiles.try_into().ok().context("a kind has no profile")?;
     let table = Table::new(&elapsed, &waits, &releases, &deadlocks.all());

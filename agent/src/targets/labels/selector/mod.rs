@@ -22,7 +22,7 @@
 mod pattern;
 mod read;
 
-use pattern::Pattern;
+pub(in crate::targets) use pattern::Pattern;
 use serde::Deserialize;
 
 use super::subject::Subject;

@@ -5,15 +5,15 @@ const MIN_ID_DIGITS: usize = 12;
 
 /// A name in which `*` matches any text and `?` any character.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pattern(Vec<char>);
+pub(in crate::targets) struct Pattern(Vec<char>);
 
 impl Pattern {
-    pub(super) fn new(text: &str) -> Self {
+    pub(in crate::targets) fn new(text: &str) -> Self {
         Self(text.chars().collect())
     }
 
     /// Whether all of `name` matches.
-    pub(super) fn matches(&self, name: &str) -> bool {
+    pub(in crate::targets) fn matches(&self, name: &str) -> bool {
         let name: Vec<char> = name.chars().collect();
         let (mut at, mut name_at) = (0, 0);
         // The last `*`, and how much of the name it matches so far. Nothing before it needs to be

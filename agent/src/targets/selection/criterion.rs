@@ -1,0 +1,226 @@
+//! One option that selects processes by what they are.
+
+use std::{collections::HashMap, fmt};
+
+use super::running::RunningProcess;
+use crate::{
+    process::cgroup::Cgroup,
+    targets::labels::{
+        pods::{HostFiles, Pod},
+        selector::Pattern,
+    },
+    text::{printable, shortened},
+};
+
+/// The root of the files of the host.
+const HOST: &str = "/";
+
+/// Where control groups are mounted.
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// Suffixes of units of systemd that have processes.
+const UNITS: [&str; 3] = [".service", ".scope", ".slice"];
+
+/// Digits of a container id that are shown, as many as Docker shows.
+const ID_DIGITS: usize = 12;
+
+/// Columns of a name that is shown.
+const NAME_WIDTH: usize = 60;
+
+/// What the processes have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Criterion {
+    /// A name of the process, in which `*` is any text and `?` any character.
+    Name(String),
+    /// A systemd unit of the host.
+    Unit(String),
+    /// A container, by its id or how that begins.
+    Container(String),
+    /// A pod, by its name, its namespace and name, or its UID.
+    Pod(String),
+    /// A control group, and those below it.
+    Cgroup(String),
+}
+
+impl Criterion {
+    fn option_and_value(&self) -> (&'static str, &str) {
+        match self {
+            Self::Name(value) => ("--name", value),
+            Self::Unit(value) => ("--unit", value),
+            Self::Container(value) => ("--container", value),
+            Self::Pod(value) => ("--pod", value),
+            Self::Cgroup(value) => ("--cgroup", value),
+        }
+    }
+
+    /// What is compared with the names of processes.
+    pub(super) fn value(&self) -> &str {
+        self.option_and_value().1
+    }
+
+    /// Whether a process has one of its [names](Self::names_of).
+    pub(super) fn matches(&self, process: &RunningProcess, pods: &mut PodNames) -> bool {
+        match self {
+            Self::Name(value) => {
+                let (whole, script) = (Pattern::new(value), value.strip_suffix(".py"));
+                let script = script.map(Pattern::new);
+                let mut names = process.names.iter();
+                names.any(|name| {
+                    whole.matches(name) || script.as_ref().is_some_and(|it| it.matches(name))
+                })
+            }
+            Self::Unit(value) => {
+                let has_kind = UNITS.iter().any(|suffix| value.ends_with(suffix));
+                let suffix = if has_kind { "" } else { ".service" };
+                let wanted = format!("{value}{suffix}");
+                units(&process.cgroup).any(|unit| unit == wanted)
+            }
+            Self::Container(value) => {
+                let container = process.cgroup.container();
+                container.is_some_and(|it| it.id.starts_with(value.as_str()))
+            }
+            Self::Pod(value) => pods.names(&process.cgroup).iter().any(|name| name == value),
+            Self::Cgroup(value) => {
+                let path = value.strip_prefix(CGROUPS).unwrap_or(value);
+                let slash = if path.starts_with('/') { "" } else { "/" };
+                process.cgroup.is_within(&format!("{slash}{path}"))
+            }
+        }
+    }
+
+    /// Names of a process that this could have meant.
+    pub(super) fn names_of(&self, process: &RunningProcess, pods: &mut PodNames) -> Vec<String> {
+        match self {
+            Self::Name(_) => process.names.clone(),
+            Self::Unit(_) => units(&process.cgroup).map(str::to_owned).collect(),
+            Self::Container(_) => {
+                let container = process.cgroup.container();
+                let id = container.map(|it| it.id.chars().take(ID_DIGITS).collect());
+                id.into_iter().collect()
+            }
+            Self::Pod(_) => pods.names(&process.cgroup),
+            Self::Cgroup(_) => vec![process.cgroup.path.clone()],
+        }
+    }
+}
+
+impl fmt::Display for Criterion {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (option, value) = self.option_and_value();
+        write!(formatter, "{option} {}", shown(value))
+    }
+}
+
+/// A name as it is shown.
+pub(super) fn shown(name: &str) -> String {
+    shortened(&printable(name), NAME_WIDTH).into_owned()
+}
+
+/// Units and slices of the host: names in containers are claims.
+fn units(cgroup: &Cgroup) -> impl Iterator<Item = &str> {
+    let is_of_host = cgroup.containers.is_empty() && cgroup.pod.is_none();
+    let path = if is_of_host { &*cgroup.path } else { "" };
+    let parts = path.split('/');
+    parts.filter(|part| UNITS.iter().any(|suffix| part.ends_with(suffix)))
+}
+
+/// The names of pods, from the files of the host; each is looked up once.
+#[derive(Debug, Default)]
+pub(super) struct PodNames(HashMap<(String, String), Vec<String>>);
+
+impl PodNames {
+    /// The name of the pod of a process, with and without its namespace, and its UID.
+    fn names(&mut self, cgroup: &Cgroup) -> Vec<String> {
+        let uid = cgroup.pod.as_ref().map(|pod| pod.uid.clone());
+        let container = cgroup.container();
+        if uid.is_none() && container.is_none() {
+            return Vec::new();
+        }
+        let id = container.map(|it| it.id.clone()).unwrap_or_default();
+        let key = (uid.unwrap_or_default(), id);
+        let look_up = || {
+            let files = HostFiles::new(HOST);
+            let by_uid = cgroup.pod.as_ref().and_then(|pod| files.pod(&pod.uid));
+            let found = by_uid.or_else(|| container.and_then(|it| files.container(it)));
+            let pod = found.and_then(|found| found.pod);
+            let mut names = pod.map(|pod| names_of_pod(&pod)).unwrap_or_default();
+            names.extend(cgroup.pod.as_ref().map(|pod| pod.uid.clone()));
+            names
+        };
+        self.0.entry(key).or_insert_with(look_up).clone()
+    }
+}
+
+fn names_of_pod(pod: &Pod) -> Vec<String> {
+    vec![pod.name.clone(), format!("{}/{}", pod.namespace, pod.name)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    fn process(cgroup: &str, names: &[&str]) -> RunningProcess {
+        RunningProcess {
+            pid: 7,
+            names: names.iter().map(|&name| name.to_owned()).collect(),
+            cgroup: Cgroup::parse(format!("0::{cgroup}\n").as_bytes()),
+        }
+    }
+
+    fn matches(criterion: fn(String) -> Criterion, value: &str, process: &RunningProcess) -> bool {
+        criterion(value.to_owned()).matches(process, &mut PodNames::default())
+    }
+
+    #[test]
+    fn names_are_whole_or_have_wildcards() {
+        let worker = process("/", &["python3.12", "worker"]);
+        for value in ["worker", "worker.py", "python3*", "w?rker", "python3.12"] {
+            assert!(matches(Criterion::Name, value, &worker), "{value}");
+        }
+        for value in ["work", "orker", "python3", "worker.pyc", "WORKER"] {
+            assert!(!matches(Criterion::Name, value, &worker), "{value}");
+        }
+    }
+
+    #[test]
+    fn units_are_those_of_the_host() {
+        let web = process("/system.slice/web.service/inner", &[]);
+        for value in ["web", "web.service", "system.slice"] {
+            assert!(matches(Criterion::Unit, value, &web), "{value}");
+        }
+        assert!(!matches(Criterion::Unit, "we", &web));
+        let path = format!("/system.slice/docker-{ID}.scope/system.slice/web.service");
+        let inner = process(&path, &[]);
+        assert!(!matches(Criterion::Unit, "web", &inner));
+    }
+
+    #[test]
+    fn a_container_is_found_by_the_start_of_its_id() {
+        let path = format!("/system.slice/docker-{ID}.scope");
+        let container = process(&path, &[]);
+        assert!(matches(Criterion::Container, "0123", &container));
+        assert!(matches(Criterion::Container, ID, &container));
+        assert!(!matches(Criterion::Container, "123", &container));
+    }
+
+    #[test]
+    fn a_pod_is_found_by_its_uid() {
+        let uid = "6f1c1c5e-0b0a-4d2e-9a1f-0123456789ab";
+        let path = format!("/kubepods/burstable/pod{uid}/{ID}");
+        let pod = process(&path, &[]);
+        assert!(matches(Criterion::Pod, uid, &pod));
+        assert!(!matches(Criterion::Pod, "6f1c1c5e", &pod));
+    }
+
+    #[test]
+    fn a_control_group_has_those_below_it() {
+        let inner = process("/a/b/c", &[]);
+        for value in ["/a/b", "a/b", "/sys/fs/cgroup/a/b/", "/a/b/c"] {
+            assert!(matches(Criterion::Cgroup, value, &inner), "{value}");
+        }
+        assert!(!matches(Criterion::Cgroup, "/a/bb", &inner));
+        assert!(!matches(Criterion::Cgroup, "/a/b/c/d", &inner));
+    }
+}

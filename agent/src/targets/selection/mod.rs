@@ -1,0 +1,322 @@
+//! Which running processes a command is about: those with these ids, and all that one of the criteria selects.
+//!
+//! Processes are selected once, when the command starts.
+//!
+//! Invariants: each process is selected once, in the order in which the command line has them; there are at
+//! most [`MAX_SELECTED`]; the agent itself is none of them unless its id is given.
+
+mod criterion;
+mod running;
+
+pub use self::criterion::Criterion;
+
+use std::collections::HashSet;
+
+use self::{
+    criterion::{PodNames, shown},
+    running::{RunningProcess, running},
+};
+
+/// Most processes of one command. Each needs a descriptor until it has ended, and its examination.
+pub const MAX_SELECTED: usize = 256;
+
+/// Most names that a message has.
+const MAX_NAMED: usize = 3;
+
+/// Least similarity of a name that could have been meant.
+const SIMILAR: f64 = 0.6;
+
+/// What a command line says about the processes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessSelection {
+    /// By their ids, as the agent sees them.
+    pub pids: Vec<u32>,
+    /// By what they are; each selects processes.
+    pub criteria: Vec<Criterion>,
+}
+
+/// A selected process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SelectedProcess {
+    /// Its id.
+    pub pid: u32,
+    /// Whether its id was given: then it must be there.
+    pub is_required: bool,
+}
+
+/// Why there are no processes to go on with.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum SelectionError {
+    /// There are too many.
+    #[error(
+        "{count} processes are selected, and one command takes at most {MAX_SELECTED}: select fewer, or \
+         sample all of the host with `agent run` or `agent top`"
+    )]
+    TooMany {
+        /// How many.
+        count: usize,
+    },
+    /// No process is like this.
+    #[error("no process matches {criterion}{}", hint(closest))]
+    NoMatch {
+        /// What was looked for.
+        criterion: Criterion,
+        /// Similar names, each with a process that has it.
+        closest: Vec<(String, u32)>,
+    },
+    /// The start of several ids.
+    #[error(
+        "{criterion} is the start of several ids, {}: write more of it",
+        list(ids)
+    )]
+    Ambiguous {
+        /// What was looked for.
+        criterion: Criterion,
+        /// The ids.
+        ids: Vec<String>,
+    },
+    /// A command takes one.
+    #[error(
+        "{count} processes are selected, and this command takes one: choose it with --pid, for example {}",
+        list(pids)
+    )]
+    NotOne {
+        /// How many.
+        count: usize,
+        /// Some of them.
+        pids: Vec<u32>,
+    },
+}
+
+fn hint(closest: &[(String, u32)]) -> String {
+    if closest.is_empty() {
+        return ": `ps` shows what runs".to_owned();
+    }
+    let names = closest
+        .iter()
+        .map(|(name, pid)| format!("{} (process {pid})", shown(name)));
+    let verb = if closest.len() == 1 { "is" } else { "are" };
+    format!("; closest {verb} {}", list(&names.collect::<Vec<_>>()))
+}
+
+/// For example `a, b, c`.
+fn list<T: ToString>(all: &[T]) -> String {
+    let words: Vec<_> = all.iter().take(MAX_NAMED).map(T::to_string).collect();
+    words.join(", ")
+}
+
+impl ProcessSelection {
+    /// Whether nothing is selected.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pids.is_empty() && self.criteria.is_empty()
+    }
+
+    /// Whether it can only be one process.
+    #[must_use]
+    pub fn is_one(&self) -> bool {
+        let mut pids = self.pids.iter();
+        let first = pids.next();
+        first.is_some() && pids.all(|pid| Some(pid) == first) && self.criteria.is_empty()
+    }
+
+    /// The processes.
+    ///
+    /// # Errors
+    ///
+    /// When a criterion selects none, and when there are too many.
+    pub fn find(&self) -> Result<Vec<SelectedProcess>, SelectionError> {
+        let running = if self.criteria.is_empty() {
+            Vec::new()
+        } else {
+            running()
+        };
+        self.find_in(&running)
+    }
+
+    /// The process.
+    ///
+    /// # Errors
+    ///
+    /// When there is none or more than one.
+    pub fn find_one(&self) -> Result<u32, SelectionError> {
+        match &*self.find()? {
+            [one] => Ok(one.pid),
+            several => Err(SelectionError::NotOne {
+                count: several.len(),
+                pids: several.iter().map(|one| one.pid).collect(),
+            }),
+        }
+    }
+
+    fn find_in(&self, running: &[RunningProcess]) -> Result<Vec<SelectedProcess>, SelectionError> {
+        let mut seen = HashSet::new();
+        let mut found = Vec::new();
+        let mut add = |pid, is_required| {
+            if seen.insert(pid) {
+                found.push(SelectedProcess { pid, is_required });
+            }
+        };
+        for &pid in &self.pids {
+            add(pid, true);
+        }
+        let mut pods = PodNames::default();
+        for criterion in &self.criteria {
+            let selected = select(criterion, running, &mut pods)?;
+            for process in selected {
+                add(process.pid, false);
+            }
+        }
+        if found.len() > MAX_SELECTED {
+            return Err(SelectionError::TooMany { count: found.len() });
+        }
+        Ok(found)
+    }
+}
+
+/// The processes that a criterion selects, at least one.
+fn select<'a>(
+    criterion: &Criterion,
+    running: &'a [RunningProcess],
+    pods: &mut PodNames,
+) -> Result<Vec<&'a RunningProcess>, SelectionError> {
+    let all = running.iter();
+    let selected: Vec<_> = all.filter(|it| criterion.matches(it, pods)).collect();
+    if selected.is_empty() {
+        return Err(SelectionError::NoMatch {
+            criterion: criterion.clone(),
+            closest: closest(criterion, running, pods),
+        });
+    }
+    if matches!(criterion, Criterion::Container(_)) {
+        let mut ids: Vec<String> = Vec::new();
+        for id in selected.iter().flat_map(|it| criterion.names_of(it, pods)) {
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        let is_whole = ids.iter().any(|id| id == criterion.value());
+        if ids.len() > 1 && !is_whole {
+            let criterion = criterion.clone();
+            return Err(SelectionError::Ambiguous { criterion, ids });
+        }
+    }
+    Ok(selected)
+}
+
+/// The names of running processes that are most like what was looked for, the closest first.
+fn closest(
+    criterion: &Criterion,
+    running: &[RunningProcess],
+    pods: &mut PodNames,
+) -> Vec<(String, u32)> {
+    let wanted = criterion.value().replace(['*', '?'], "").to_lowercase();
+    let mut rated: Vec<(f64, String, u32)> = Vec::new();
+    for process in running {
+        for name in criterion.names_of(process, pods) {
+            let similarity = strsim::jaro_winkler(&wanted, &name.to_lowercase());
+            let is_new = rated.iter().all(|(_, other, _)| *other != name);
+            if similarity >= SIMILAR && is_new {
+                rated.push((similarity, name, process.pid));
+                rated.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
+                rated.truncate(MAX_NAMED);
+            }
+        }
+    }
+    let names = rated.into_iter();
+    names.map(|(_, name, pid)| (name, pid)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn running(names: &[&str]) -> Vec<RunningProcess> {
+        let numbered = (10..).zip(names);
+        numbered
+            .map(|(pid, &name)| RunningProcess {
+                pid,
+                names: vec![name.to_owned()],
+                ..RunningProcess::default()
+            })
+            .collect()
+    }
+
+    fn by_name(pids: &[u32], names: &[&str]) -> ProcessSelection {
+        let criteria = names.iter().map(|&name| Criterion::Name(name.to_owned()));
+        ProcessSelection {
+            pids: pids.to_vec(),
+            criteria: criteria.collect(),
+        }
+    }
+
+    fn found(selection: &ProcessSelection, names: &[&str]) -> Result<Vec<u32>, String> {
+        let found = selection.find_in(&running(names));
+        let found = found.map_err(|error| error.to_string())?;
+        Ok(found.iter().map(|one| one.pid).collect())
+    }
+
+    #[test]
+    fn each_process_is_selected_once() {
+        assert_eq!(found(&by_name(&[7, 3, 7, 3], &[]), &[]), Ok(vec![7, 3]));
+        let all = by_name(&[11], &["web", "w*"]);
+        assert_eq!(found(&all, &["web", "db", "web"]), Ok(vec![11, 10, 12]));
+    }
+
+    #[test]
+    fn too_many_are_refused() {
+        let most = u32::try_from(MAX_SELECTED).unwrap();
+        let pids = |last| by_name(&(1..=last).collect::<Vec<_>>(), &[]);
+        assert!(pids(most).find().is_ok());
+        let count = MAX_SELECTED + 1;
+        assert_eq!(
+            pids(most + 1).find(),
+            Err(SelectionError::TooMany { count })
+        );
+    }
+
+    #[test]
+    fn what_nothing_matches_is_named_with_the_closest() {
+        let names = ["gunicorn", "nginx", "guvcorn"];
+        assert_eq!(
+            found(&by_name(&[], &["gunicron*"]), &names).unwrap_err(),
+            "no process matches --name gunicron*; closest are gunicorn (process 10), guvcorn (process 12)"
+        );
+        assert_eq!(
+            found(&by_name(&[], &["zzz"]), &names).unwrap_err(),
+            "no process matches --name zzz: `ps` shows what runs"
+        );
+    }
+
+    #[test]
+    fn a_command_of_one_process_says_how_many_there_are() {
+        let message = by_name(&[1, 2, 3, 4], &[]).find_one().unwrap_err();
+        assert_eq!(
+            message.to_string(),
+            "4 processes are selected, and this command takes one: choose it with --pid, for example 1, 2, 3"
+        );
+        assert_eq!(by_name(&[4, 4], &[]).find_one(), Ok(4));
+    }
+
+    #[test]
+    fn the_start_of_several_ids_is_refused() {
+        let in_container = |pid, digit: &str| RunningProcess {
+            pid,
+            cgroup: crate::process::cgroup::Cgroup::parse(
+                format!("0::/docker/ab{}", digit.repeat(62)).as_bytes(),
+            ),
+            ..RunningProcess::default()
+        };
+        let running = [in_container(1, "c"), in_container(2, "d")];
+        let selection = |id: &str| ProcessSelection {
+            criteria: vec![Criterion::Container(id.to_owned())],
+            ..ProcessSelection::default()
+        };
+        let message = selection("ab").find_in(&running).unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "--container ab is the start of several ids, abcccccccccc, abdddddddddd: write more of it"
+        );
+        assert_eq!(selection("abc").find_in(&running).unwrap()[0].pid, 1);
+    }
+}
