@@ -117,6 +117,38 @@ fn an_invalid_command_line_has_its_own_exit_status() {
     }
 }
 
+#[test]
+fn what_could_have_been_meant_is_suggested() {
+    let _machine = machine::alone();
+    for (arguments, suggested) in [
+        ("recrod --pid 1", "'record'"),
+        ("tpo", "'top'"),
+        ("--children dmup", "'dump'"),
+        ("python3 script.py", "a program to start comes after '--'"),
+        ("--pid 1 --dration 5", "'--duration'"),
+        ("--nmae web", "'--name'"),
+        ("--pid 1 --event cpuu", "'cpu'"),
+        ("completions bsh", "'bash'"),
+        ("run --log-levl debug", "'--log-level'"),
+    ] {
+        let capture = Capture::run(&arguments.split(' ').collect::<Vec<_>>());
+        assert_eq!(capture.status.code(), Some(2), "{arguments}");
+        let tip = capture.messages.lines().find(|line| line.contains("tip: "));
+        assert!(
+            tip.is_some_and(|tip| tip.contains(suggested)),
+            "{arguments}: {}",
+            capture.messages
+        );
+    }
+    // A word behind a command is none.
+    let capture = Capture::run(&["man", "recrod"]);
+    assert!(
+        !capture.messages.contains("'record'"),
+        "{}",
+        capture.messages
+    );
+}
+
 /// The error message of a run that fails.
 fn error(arguments: &[&str]) -> String {
     message_of(&Capture::run(arguments))

@@ -11,6 +11,7 @@ use super::{
     record::{MAX_RATE, RecordFlags},
     report::ReportFlags,
     run::RunFlags,
+    suggest,
     target::TargetFlags,
     top::TopFlags,
     values,
@@ -28,7 +29,10 @@ pub fn parse() -> Command {
     if env::args_os().len() <= 1 {
         return Command::Run(RunOptions::default());
     }
-    let flags = Flags::parse();
+    let flags = Flags::try_parse().unwrap_or_else(|error| {
+        let first = env::args().nth(1);
+        suggest::with_command(error, &Flags::command(), first.as_deref()).exit()
+    });
     Command::try_from(flags).unwrap_or_else(|error| {
         Flags::command()
             .error(ErrorKind::ValueValidation, error)

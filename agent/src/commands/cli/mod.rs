@@ -13,6 +13,7 @@ mod percent;
 mod record;
 mod report;
 mod run;
+mod suggest;
 mod target;
 mod top;
 mod values;
