@@ -14,16 +14,12 @@ mod record;
 mod report;
 mod run;
 mod sampling;
+mod standard_output;
 pub mod summary;
 mod terminal;
 mod top;
 
-use std::{
-    env,
-    io::{self, ErrorKind, Write as _},
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{env, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, Result};
 use tokio::runtime::Builder;
@@ -65,20 +61,14 @@ async fn run_command(command: Command) -> Result<ExitCode> {
         Command::Lock(options) => lock::run(&options).await,
         Command::Dump(options) => dump::run(&options).await,
         Command::Doctor(options) => doctor::run(&options, profiles_folder()).await,
-        Command::Completions(shell) => print(&cli::completions(shell)),
-        Command::Man => print(&cli::man_page()?),
+        Command::Completions(shell) => print_bytes(&cli::completions(shell)),
+        Command::Man => print_bytes(&cli::man_page()?),
     }
 }
 
 /// Writes a whole text to standard output.
-fn print(text: &[u8]) -> Result<ExitCode> {
-    let mut output = io::stdout().lock();
-    let written = output.write_all(text).and_then(|()| output.flush());
-    match written {
-        // `agent man | head` is no failure.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
-        result => result.context("cannot write to standard output")?,
-    }
+fn print_bytes(text: &[u8]) -> Result<ExitCode> {
+    standard_output::print_by(|output| output.write_all(text))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -30,6 +30,7 @@ use rustix::{
 };
 use tempfile::NamedTempFile;
 
+use super::standard_output::delivery;
 use crate::formats::Format;
 
 /// Numbers tried for a file with a default name.
@@ -205,12 +206,11 @@ impl Output {
             },
             Kind::StandardOutput => {
                 let mut out = io::stdout().lock();
-                out.write_all(bytes)
-                    .and_then(|()| out.flush())
-                    .map_err(|source| OutputError::Write {
-                        path: "standard output".into(),
-                        source,
-                    })?;
+                let written = out.write_all(bytes).and_then(|()| out.flush());
+                delivery(written).map_err(|source| OutputError::Write {
+                    path: "standard output".into(),
+                    source,
+                })?;
                 Ok(None)
             }
         }

@@ -6,13 +6,14 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use crate::{
     commands::{
         cli::{ReportOptions, ReportOutput},
         diff,
         output::Output,
+        standard_output::print,
         summary::Summary,
     },
     formats::encode,
@@ -40,8 +41,8 @@ pub fn run(options: &ReportOptions, default_folder: &Path) -> Result<ExitCode> {
 fn list(store: &Store, selection: &Selection) -> Result<()> {
     let listing = store.list(selection)?;
     print_skipped(&listing.skipped);
-    let mut stdout = io::stdout().lock();
-    write!(stdout, "{listing}").context("cannot write the list")
+    print(listing)?;
+    Ok(())
 }
 
 fn merge(store: &Store, selection: &Selection, wanted: &ReportOutput) -> Result<()> {

@@ -1,15 +1,10 @@
 //! `agent run`: the agent of a host, or only a check of its configuration.
 
-use std::{
-    env,
-    io::{self, Write as _},
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{env, path::PathBuf, process::ExitCode};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
-use super::cli::RunOptions;
+use super::{cli::RunOptions, standard_output::print};
 use crate::{
     config::{CLUSTER_VARIABLES, Config, Sources},
     daemon,
@@ -26,7 +21,7 @@ pub async fn run(options: &RunOptions, folder: PathBuf) -> Result<ExitCode> {
     let read = || Config::read(&sources);
     let config = read()?;
     if options.check_config {
-        writeln!(io::stdout(), "configuration is valid").context("cannot write")?;
+        print("configuration is valid\n")?;
         return Ok(ExitCode::SUCCESS);
     }
     daemon::run(config, read).await

@@ -9,10 +9,10 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
 use self::{comparison::Comparison, table::Table};
-use super::cli::DiffOptions;
+use super::{cli::DiffOptions, standard_output::print};
 use crate::{profile::Profile, store::Selection};
 
 /// Exit status where something grew by more than it may.
@@ -29,7 +29,7 @@ pub(super) fn run(options: &DiffOptions, selection: &Selection) -> Result<ExitCo
     check_kinds(&before, &after)?;
     let comparison = Comparison::new(&before, &after, options.normalize);
     let table = Table::new(&comparison);
-    write!(io::stdout().lock(), "{table}").context("cannot write the table")?;
+    print(table)?;
     let Some(most) = options.fail_above else {
         return Ok(ExitCode::SUCCESS);
     };

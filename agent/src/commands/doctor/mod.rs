@@ -11,12 +11,7 @@ mod measured;
 mod native;
 mod show;
 
-use std::{
-    io::{self, Write as _},
-    path::PathBuf,
-    process::ExitCode,
-    time::Duration,
-};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
 
@@ -25,7 +20,7 @@ use agent_common::record::PythonUnwindStatus;
 #[cfg(feature = "testing")]
 pub use self::native::{Contents, NativeFile, Symbols};
 pub use self::{left_out::LeftOut, measured::Measured, native::NativeCode};
-use super::{cli::DoctorOptions, record::SYMBOL_BYTES};
+use super::{cli::DoctorOptions, record::SYMBOL_BYTES, standard_output::print};
 use crate::{
     aggregate::Filter,
     bpf::{self, Requirement, requirements},
@@ -49,7 +44,7 @@ pub async fn run(options: &DoctorOptions, folder: PathBuf) -> anyhow::Result<Exi
     let mut report = examine(options.process.find_one()?);
     report.measure().await;
     report.left_out = LeftOut::find(options, folder).await?;
-    write!(io::stdout(), "{report}").context("cannot write the report")?;
+    print(&report)?;
     Ok(if report.is_profilable() {
         ExitCode::SUCCESS
     } else {

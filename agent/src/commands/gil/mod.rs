@@ -3,15 +3,12 @@
 mod profiles;
 mod table;
 
-use std::{
-    io::{self, Write as _},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
 use self::{profiles::Profiles, table::Table};
-use super::{cli::WaitOptions, sampling};
+use super::{cli::WaitOptions, sampling, standard_output::print};
 use crate::{
     profile::kinds::{gil, gil_held, wall},
     threads::{GilTimes, WaitRecords},
@@ -45,7 +42,6 @@ pub(super) async fn run(options: &WaitOptions) -> Result<ExitCode> {
              wall` shows what its threads wait for"
         );
     }
-    let mut output = io::stdout().lock();
-    write!(output, "{}", Table::new(&profiles, &times)).context("cannot write the table")?;
+    print(Table::new(&profiles, &times))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -2,15 +2,12 @@
 
 mod table;
 
-use std::{
-    io::{self, Write as _},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 
 use self::table::Table;
-use super::{cli::WaitOptions, sampling};
+use super::{cli::WaitOptions, sampling, standard_output::print};
 use crate::{
     profile::{
         Profile,
@@ -36,7 +33,6 @@ pub(super) async fn run(options: &WaitOptions) -> Result<ExitCode> {
     let [elapsed, waits, releases]: [Profile; 3] =
         profiles.try_into().ok().context("a kind has no profile")?;
     let table = Table::new(&elapsed, &waits, &releases, &deadlocks.all());
-    let mut output = io::stdout().lock();
-    write!(output, "{table}").context("cannot write the table")?;
+    print(table)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,11 +1,8 @@
 //! Tables as plain text, one after another, for scripts and where standard output is no terminal.
 
-use std::{
-    fmt::Write as _,
-    io::{self, ErrorKind, Write as _},
-};
+use std::fmt::Write as _;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use tokio::sync::mpsc;
 
 use super::{
@@ -16,6 +13,7 @@ use super::{
     state::{Shown, State},
     update::Update,
 };
+use crate::commands::standard_output::{Delivery, print};
 
 /// Prints a table for each window until there were so many, sampling ends or nobody reads.
 ///
@@ -42,9 +40,8 @@ pub(super) async fn run(
         if !is_window {
             continue;
         }
-        match print(&text(&state)) {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
-            result => result.context("cannot write the table")?,
+        if print(text(&state))? == Delivery::Closed {
+            return Ok(());
         }
         left -= 1;
         if left == 0 {
@@ -52,12 +49,6 @@ pub(super) async fn run(
         }
     }
     Ok(())
-}
-
-fn print(text: &str) -> io::Result<()> {
-    let mut output = io::stdout().lock();
-    output.write_all(text.as_bytes())?;
-    output.flush()
 }
 
 /// What is shown, with all rows that have time in the last windows, and an empty line at the end.
