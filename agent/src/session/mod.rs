@@ -339,7 +339,7 @@ impl Session {
         };
         match scope {
             Scope::Processes { found, children } => {
-                session.add_targets(found, children, observer)?
+                session.add_targets(found, children, observer)?;
             }
             Scope::Unstarted { pid, children } => session.add_unstarted(pid, children)?,
             Scope::Host { .. } => {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{
-    capture::Capture,
+    capture::{Capture, Running},
     machine,
     target::{Killed, Target, mortal},
 };
@@ -37,4 +37,64 @@ fn a_process_without_python_has_native_frames() {
     assert_eq!(examination.messages, "");
     assert!(report.contains("There are no Python frames: "), "{report}");
     assert!(report.contains("the process used no CPU"), "{report}");
+}
+
+#[test]
+fn the_host_has_its_events() {
+    let _machine = machine::alone();
+    let examination = Capture::run(&["doctor"]);
+    let report = String::from_utf8(examination.output).unwrap();
+    assert_eq!(examination.status.code(), Some(0), "{report}");
+    assert_eq!(examination.messages, "");
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    assert!(
+        report.contains(&format!("  kernel      {kernel}")),
+        "{report}"
+    );
+    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
+    let paranoid = format!("  paranoid    {} (", paranoid.trim());
+    assert!(report.contains(&paranoid), "{report}");
+    // What it says of an event is so.
+    let target = Target::start(machine::one_interpreter(), "busy");
+    let pid = target.pid().to_string();
+    let (_, events) = report.split_once("\nEvents\n").unwrap();
+    let events = events.lines().take_while(|line| line.starts_with("  "));
+    let events = events.filter(|line| !line.starts_with("   "));
+    let mut tried = 0;
+    for line in events {
+        let mut words = line.split_whitespace();
+        let (event, state) = (words.next().unwrap(), words.next().unwrap());
+        let options = ["-p", &pid, "-e", event, "-d", "200ms", "-o", "/dev/null"];
+        let capture = Capture::run(&options);
+        assert_eq!(
+            capture.status.success(),
+            state == "ok",
+            "{line}: {}",
+            capture.messages
+        );
+        tried += 1;
+    }
+    assert!(tried >= 8, "{report}");
+    assert!(
+        report.ends_with("This host can be profiled: agent top, agent run\n"),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_host_without_permission_cannot_be_profiled() {
+    let _machine = machine::alone();
+    let mut command = mortal("setpriv");
+    command.args(["--bounding-set=-bpf,-sys_admin,-perfmon", "--inh-caps=-all"]);
+    command.arg(env!("CARGO_BIN_EXE_agent")).arg("doctor");
+    let examination = Running::from_command(command).finish();
+    let report = String::from_utf8(examination.output).unwrap();
+    assert_eq!(examination.status.code(), Some(1), "{report}");
+    assert!(
+        report.contains("  missing     permission to profile"),
+        "{report}"
+    );
+    assert!(report.contains("This host cannot be profiled:"), "{report}");
+    assert!(report.contains("CAP_BPF"), "{report}");
+    assert!(!report.contains("\nEvents\n"), "{report}");
 }

@@ -93,8 +93,8 @@ enum Subcommand {
     /// Show the stack of every thread of a process, now, and what each waits for
     #[command(after_help = DUMP_EXAMPLES, override_usage = "agent dump [OPTIONS] --pid <PID>")]
     Dump(DumpFlags),
-    /// Examine a process: can it be profiled, and if not, why
-    #[command(after_help = DOCTOR_EXAMPLES, override_usage = "agent doctor [OPTIONS] --pid <PID>")]
+    /// Examine a process, or this host: can it be profiled, and if not, why
+    #[command(after_help = DOCTOR_EXAMPLES, override_usage = "agent doctor [OPTIONS] [--pid <PID>]")]
     Doctor {
         #[command(flatten)]
         process: TargetFlags,
@@ -154,7 +154,7 @@ agent
        agent gil --pid <PID>
        agent lock --pid <PID>
        agent dump --pid <PID>
-       agent doctor --pid <PID>";
+       agent doctor [--pid <PID>]";
 
 const ABOUT: &str = "\
 Shows where the CPU time of Python programs, and of all others, goes.
@@ -275,9 +275,11 @@ Examples:
     agent dump --pid 1234 --kernel --internals";
 
 const DOCTOR_EXAMPLES: &str = "\
-Exits with 0 if the process can be profiled, else with 1.
+Exits with 0 if the process, or without one this host, can be profiled, else
+with 1. For a host it lists which events it has, and why not others.
 
-Example:
+Examples:
+  agent doctor
   agent doctor --pid 1234";
 
 const COMPLETIONS_EXAMPLES: &str = "\
@@ -304,7 +306,7 @@ impl TryFrom<Flags> for Command {
             Some(Subcommand::Lock(flags)) => flags.try_into().map(Self::Lock),
             Some(Subcommand::Dump(flags)) => flags.try_into().map(Self::Dump),
             Some(Subcommand::Doctor { process, config }) => Ok(Self::Doctor(DoctorOptions {
-                process: process.required()?,
+                process: process.chosen(),
                 config,
             })),
             Some(Subcommand::Completions { shell }) => Ok(Self::Completions(shell)),
@@ -484,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn the_doctor_wants_a_process_alone() {
+    fn the_doctor_examines_a_process_or_the_host() {
         let doctor = |arguments: &str| {
             let arguments = ["agent", "doctor"].into_iter().chain(arguments.split(' '));
             let flags = Flags::try_parse_from(arguments).map_err(|error| error.to_string())?;
@@ -492,7 +494,7 @@ mod tests {
         };
         let options = |config| {
             Ok(Command::Doctor(DoctorOptions {
-                process: by_pid(42),
+                process: Some(by_pid(42)),
                 config,
             }))
         };
@@ -500,7 +502,11 @@ mod tests {
         let file = PathBuf::from("agent.yaml");
         assert_eq!(doctor("--pid 42 -c agent.yaml"), options(Some(file)));
         assert!(doctor("--rate 10 --pid 42").is_err());
-        assert!(doctor("").is_err());
+        let host = DoctorOptions {
+            process: None,
+            config: Some("agent.yaml".into()),
+        };
+        assert_eq!(doctor("-c agent.yaml"), Ok(Command::Doctor(host)));
     }
 
     fn run(line: &str) -> Result<RunOptions, String> {

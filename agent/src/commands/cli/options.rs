@@ -34,7 +34,7 @@ pub enum Command {
     Lock(WaitOptions),
     /// `agent dump`: the stacks of the threads of a process.
     Dump(DumpOptions),
-    /// `agent doctor`: examine a process.
+    /// `agent doctor`: examine a process or this host.
     Doctor(DoctorOptions),
     /// `agent completions`: print the completions of a shell.
     Completions(Shell),
@@ -109,8 +109,8 @@ pub struct ShownFrames {
 /// Options of `agent doctor`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoctorOptions {
-    /// The process.
-    pub process: ProcessSelection,
+    /// The process; [`None`] for this host.
+    pub process: Option<ProcessSelection>,
     /// The configuration file of the agent of this host.
     pub config: Option<PathBuf>,
 }

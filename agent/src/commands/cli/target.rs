@@ -44,13 +44,14 @@ pub(super) struct TargetFlags {
 }
 
 impl TargetFlags {
+    /// The processes, if any are chosen.
+    pub(super) fn chosen(self) -> Option<ProcessSelection> {
+        Some(ProcessSelection::from(self)).filter(|selection| !selection.is_empty())
+    }
+
     /// The processes, of which there must be one.
     pub(super) fn required(self) -> Result<ProcessSelection, UsageError> {
-        let selection = ProcessSelection::from(self);
-        if selection.is_empty() {
-            return Err(UsageError::NoProcess);
-        }
-        Ok(selection)
+        self.chosen().ok_or(UsageError::NoProcess)
     }
 }
 

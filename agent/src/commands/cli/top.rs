@@ -138,8 +138,7 @@ impl TryFrom<TopFlags> for TopOptions {
         if !(shortest..=longest).contains(&flags.delay) {
             return Err(UsageError::Delay);
         }
-        let processes = Some(ProcessSelection::from(flags.processes));
-        let processes = processes.filter(|chosen| !chosen.is_empty());
+        let processes = flags.processes.chosen();
         if processes.is_none() && flags.event == Event::Wall {
             return Err(UsageError::WallOfHost);
         }

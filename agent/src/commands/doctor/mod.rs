@@ -1,11 +1,12 @@
-//! `agent doctor`: whether a process can be profiled, why not, and what to do.
+//! `agent doctor`: whether a process, or this host, can be profiled, why not, and what to do.
 //!
-//! The process is first examined from outside, then sampled for a second as a capture would.
+//! A process is first examined from outside, then sampled for a second as a capture would.
 //!
 //! Invariants: the examination loads nothing into the kernel; sampling loads the BPF programs for
 //! that second; the process is never stopped and nothing in it changes; whatever is wrong is part of
 //! the report, which is always complete.
 
+mod host;
 mod left_out;
 mod measured;
 mod native;
@@ -17,6 +18,7 @@ use anyhow::Context as _;
 
 use agent_common::record::PythonUnwindStatus;
 
+use self::host::HostReport;
 #[cfg(feature = "testing")]
 pub use self::native::{Contents, NativeFile, Symbols};
 pub use self::{left_out::LeftOut, measured::Measured, native::NativeCode};
@@ -34,22 +36,32 @@ use crate::{
     threads::WaitRecords,
 };
 
-/// Examines a process and prints the report; the status is 1 when it cannot be profiled.
+/// Examines a process or this host and prints the report; the status is 1 when it cannot be profiled.
 ///
 /// # Errors
 ///
 /// When the configuration of the agent of this host is given and not valid, and when the report cannot
 /// be written. `folder` is that of its profiles if none is configured.
 pub async fn run(options: &DoctorOptions, folder: PathBuf) -> anyhow::Result<ExitCode> {
-    let mut report = examine(options.process.find_one()?);
+    let Some(selection) = &options.process else {
+        let mut report = HostReport::find(RATE);
+        report.left_out = LeftOut::find(options, folder).await?;
+        print(&report)?;
+        return Ok(status(report.is_profilable()));
+    };
+    let mut report = examine(selection.find_one()?);
     report.measure().await;
     report.left_out = LeftOut::find(options, folder).await?;
     print(&report)?;
-    Ok(if report.is_profilable() {
+    Ok(status(report.is_profilable()))
+}
+
+fn status(is_profilable: bool) -> ExitCode {
+    if is_profilable {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
-    })
+    }
 }
 
 /// Samples per second, in hertz, as of a capture without options.

@@ -3,14 +3,17 @@
 //! Invariant: names and paths of another process cannot steer the terminal.
 
 mod native;
-mod rows;
+pub(super) mod parts;
+pub(super) mod rows;
 
 use std::fmt;
 
-use self::rows::{WIDTH, line, path, wrapped};
-use super::{About, LeftOut, Report, Threads};
+use self::{
+    parts::{write_left_out, write_requirements},
+    rows::{WIDTH, line, path, wrapped},
+};
+use super::{About, Report, Threads};
 use crate::{
-    daemon::QuarantinedSubject,
     python::{
         self, Interpreter,
         inspect::Flavour,
@@ -20,20 +23,10 @@ use crate::{
     text::printable,
 };
 
-/// Most rows of what the agent of the host leaves out.
-const MOST_LEFT_OUT: usize = 10;
-
 impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "System")?;
-        for requirement in &self.requirements {
-            let mark = if requirement.met.is_ok() {
-                "ok"
-            } else {
-                "missing"
-            };
-            line(formatter, mark, requirement.name)?;
-        }
+        write_requirements(formatter, &self.requirements)?;
         if let Ok(about) = &self.process {
             writeln!(formatter, "Process {}", self.pid)?;
             write_process(formatter, about)?;
@@ -54,7 +47,7 @@ impl fmt::Display for Report {
             Some(Err(_)) | None => {}
         }
         self.write_native(formatter)?;
-        self.write_left_out(formatter)?;
+        write_left_out(formatter, &self.left_out)?;
         self.write_conclusion(formatter)
     }
 }
@@ -72,42 +65,6 @@ impl Report {
         match &self.measured {
             Some(Ok(measured)) => native::write_measured(formatter, measured),
             Some(Err(_)) | None => Ok(()),
-        }
-    }
-
-    fn write_left_out(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LeftOut {
-            file_systems,
-            by_agent,
-        } = &self.left_out;
-        let by_agent = by_agent.as_ref().filter(|list| list.count != 0);
-        if file_systems.is_empty() && by_agent.is_none() {
-            return Ok(());
-        }
-        writeln!(formatter, "Left out")?;
-        for name in file_systems {
-            line(formatter, "here", &format!("{name}: it does not answer"))?;
-        }
-        let Some(list) = by_agent else {
-            return Ok(());
-        };
-        let mut name = "agent run";
-        for subject in list.subjects.iter().take(MOST_LEFT_OUT) {
-            let QuarantinedSubject {
-                name: it,
-                reason,
-                seconds,
-            } = subject;
-            line(
-                formatter,
-                name,
-                &format!("{it}: {reason}, since {seconds} s"),
-            )?;
-            name = "";
-        }
-        match list.count.saturating_sub(MOST_LEFT_OUT) {
-            0 => Ok(()),
-            rest => line(formatter, "", &format!("and {rest} more")),
         }
     }
 

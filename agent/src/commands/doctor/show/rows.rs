@@ -13,7 +13,11 @@ pub(super) const WIDTH: usize = 80;
 const NAME_WIDTH: usize = 14;
 
 /// Writes a row, or several if the text is long.
-pub(super) fn line(formatter: &mut fmt::Formatter<'_>, name: &str, text: &str) -> fmt::Result {
+pub(in crate::commands::doctor) fn line(
+    formatter: &mut fmt::Formatter<'_>,
+    name: &str,
+    text: &str,
+) -> fmt::Result {
     let mut name = name;
     for row in wrapped(&printable(text), WIDTH - NAME_WIDTH) {
         writeln!(formatter, "  {name:<11} {row}")?;
@@ -40,6 +44,6 @@ pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
 }
 
 /// A path as text.
-pub(super) fn path(path: &Path) -> String {
+pub(in crate::commands::doctor) fn path(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
