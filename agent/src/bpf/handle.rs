@@ -141,8 +141,8 @@ impl Bpf {
             options.whole_host,
             has_visits,
             options.lock_releases,
-            growth,
         );
+        map_sizes::set_growth(&mut loader, options.whole_host, growth);
         let mut object = loader
             .override_global("WHOLE_HOST", &whole_host, true)
             .override_global(aya_log::LEVEL, &log_level(), true)

@@ -24,7 +24,7 @@ struct Size {
 }
 
 /// The maps whose size depends on what is profiled, apart from [`PROCESSES`],
-/// [`PROCESS_STATES`], [`KNOWN_THREADS`] and [`LOCK_WAITS`].
+/// [`PROCESS_STATES`], [`KNOWN_THREADS`], [`LOCK_WAITS`] and those of [`GROWTH_SIZES`].
 const SIZES: [Size; 8] = [
     Size::new("CODE_OBJECTS", 6 << 10, 12 << 10),
     Size::new("MAPPINGS", MAX_MAPPINGS / 4, MAX_MAPPINGS),
@@ -59,7 +59,6 @@ pub(super) fn set(
     whole_host: bool,
     has_visits: bool,
     lock_releases: bool,
-    growth: bool,
 ) {
     let known_threads = if has_visits { MAX_KNOWN_THREADS } else { 1 };
     loader.map_max_entries(KNOWN_THREADS, known_threads);
@@ -69,14 +68,6 @@ pub(super) fn set(
         (true, true) => HOST_LOCK_WAITS,
     };
     loader.map_max_entries(LOCK_WAITS, lock_waits);
-    for (map, of_program, of_host) in GROWTH_SIZES {
-        let entries = match (growth, whole_host) {
-            (false, _) => 1,
-            (true, false) => of_program,
-            (true, true) => of_host,
-        };
-        loader.map_max_entries(map, entries);
-    }
     for map in [PROCESSES, PROCESS_STATES] {
         loader.map_max_entries(map, process_map::max_processes(whole_host));
     }
@@ -87,5 +78,17 @@ pub(super) fn set(
             size.of_program
         };
         loader.map_max_entries(size.map, entries);
+    }
+}
+
+/// Sets the sizes of the maps with which growth of memory is found.
+pub(super) fn set_growth(loader: &mut EbpfLoader<'_>, whole_host: bool, growth: bool) {
+    for (map, of_program, of_host) in GROWTH_SIZES {
+        let entries = match (growth, whole_host) {
+            (false, _) => 1,
+            (true, false) => of_program,
+            (true, true) => of_host,
+        };
+        loader.map_max_entries(map, entries);
     }
 }

@@ -247,6 +247,7 @@ mod tests {
             (3, "[gc]"),
             (4, "[lock: Pool.jobs (Queue at 0x7f00)]"),
             (5, "[releases: Pool.jobs (Queue at 0x7f00)]"),
+            (6, "[anonymous memory]"),
         ];
         let profile = with_waits(example_profile(""), &waits);
         let markers = |sample| profile.leaf_markers(&profile.samples[sample]);
@@ -255,6 +256,7 @@ mod tests {
             lock: None,
             blocks: Some("a [b]"),
             collects_garbage: false,
+            memory: None,
             count: 2,
         };
         assert_eq!(markers(0), both);
@@ -262,6 +264,7 @@ mod tests {
         assert_eq!(markers(2), LeafMarkers::default());
         assert!(markers(3).collects_garbage);
         assert_eq!(markers(3).count, 1);
+        assert_eq!(markers(6).memory, Some(Memory::Anonymous));
         let lock = (markers(4).lock, markers(4).wait);
         assert_eq!(
             lock,

@@ -48,15 +48,15 @@ fn each_function_has_the_memory_by_which_the_process_grew() {
         arguments.extend(program.0.iter().map(String::as_str));
         let capture = Running::start(&arguments).finish();
         capture.assert_success();
-        let folded = Folded::parse_all(&fs::read_to_string(&file).unwrap());
+        let profile = Folded::parse_all(&fs::read_to_string(&file).unwrap());
         let output = String::from_utf8(capture.output).unwrap();
         let mut lines = output.lines();
         for (function, memory) in FUNCTIONS {
             let line = lines.find_map(|line| line.strip_prefix(function)).unwrap();
             let gained: u64 = line.trim().parse().unwrap();
             let is_in = |stack: &[Frame]| stack.iter().any(|frame| frame.name == function);
-            let found = folded.count(is_in);
-            let of_memory = folded.count(|stack| {
+            let found = profile.count(is_in);
+            let of_memory = profile.count(|stack| {
                 is_in(stack) && stack.last().is_some_and(|leaf| leaf.name == memory)
             });
             let error = found.abs_diff(gained);
@@ -80,7 +80,7 @@ fn each_function_has_the_memory_by_which_the_process_grew() {
 fn memory_that_was_there_before_is_no_growth() {
     let _machine = machine::alone();
     let target = Target::start(machine::one_interpreter(), "busy");
-    let folded = Capture::whole(target.pid(), "--event growth --duration 1");
-    let grown = folded.total();
+    let profile = Capture::whole(target.pid(), "--event growth --duration 1");
+    let grown = profile.total();
     assert!(grown <= CHANCE, "{grown}");
 }
