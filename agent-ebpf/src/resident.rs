@@ -74,7 +74,7 @@ pub(crate) fn after_fault() -> Due {
     let Some(mut counters) = Counters::of_current() else {
         return due;
     };
-    for nth in 0..MEMORY_TYPES {
+    for (nth, (_, memory)) in TYPES.iter().enumerate() {
         let pages = counters.change(nth);
         let page_bytes = field(|layout| layout.page_bytes);
         let bytes = pages.unsigned_abs().wrapping_mul(page_bytes.into());
@@ -88,7 +88,7 @@ pub(crate) fn after_fault() -> Due {
             let random = unsafe { bpf_get_prandom_u32() };
             let samples = growth.add(bytes, random);
             if samples != 0 {
-                due = Due::new(samples, TYPES[nth].1);
+                due = Due::new(samples, *memory);
             }
         }
     }
@@ -161,7 +161,7 @@ impl Counters {
         let counted = self.counted(number);
         let before = self.counted.pages[nth];
         self.counted.pages[nth] = counted;
-        (new as i64).wrapping_add(counted.wrapping_sub(before))
+        new.cast_signed().wrapping_add(counted.wrapping_sub(before))
     }
 
     /// The address of the process's counter of a type.

@@ -7,10 +7,6 @@ use crate::{resident, sample};
 
 /// Attached to the counter of page faults of every processor, before the fault is resolved.
 #[perf_event]
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the context is what the macro gives to a program"
-)]
 pub(crate) fn on_fault(_: PerfEventContext) -> u32 {
     resident::before_fault();
     0

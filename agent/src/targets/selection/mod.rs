@@ -24,7 +24,7 @@ pub const MAX_SELECTED: usize = 256;
 const MAX_NAMED: usize = 3;
 
 /// Least similarity of a name that could have been meant.
-const SIMILAR: f64 = 0.6;
+const SIMILAR: f64 = 0.8;
 
 /// What a command line says about the processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
