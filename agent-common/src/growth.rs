@@ -68,8 +68,8 @@ impl SampledGrowth {
     }
 }
 
-/// Most bytes that are taken back: as many as a processor counts for itself.
-const MAX_OWED: u64 = GROWTH_PERIOD_BYTES;
+/// Most bytes that are taken back: more than a processor counts for itself.
+const MAX_OWED: u64 = 4 * GROWTH_PERIOD_BYTES;
 
 #[cfg(test)]
 mod tests {

@@ -6,8 +6,8 @@
 //! a huge page has all its bytes, and threads that grow at the same time do not get each other's.
 //!
 //! Invariant: the sum of all changes of a process is the change of its resident memory since it was first
-//! read; a change of the process's counter is taken by the one that sees it first. Only what two processors
-//! see within the same few nanoseconds both take.
+//! read, or will be with the next ones. Two faults that make two processors hand over what they have counted in
+//! the same microsecond may get each other's pages, as often in both directions.
 
 use agent_common::{layout::ResidentLayout, record::MemoryType};
 use aya_ebpf::helpers::{
@@ -61,7 +61,7 @@ impl Due {
 pub(crate) fn before_fault() {
     if let Some(mut counters) = Counters::of_current() {
         for nth in 0..MEMORY_TYPES {
-            counters.change(nth);
+            counters.change(nth, Moment::BeforeFault);
         }
     }
 }
@@ -75,7 +75,7 @@ pub(crate) fn after_fault() -> Due {
         return due;
     };
     for (nth, (_, memory)) in TYPES.iter().enumerate() {
-        let pages = counters.change(nth);
+        let pages = counters.change(nth, Moment::AfterFault);
         let page_bytes = field(|layout| layout.page_bytes);
         let bytes = pages.unsigned_abs().wrapping_mul(page_bytes.into());
         let growth = &mut counters.counted.growth[nth];
@@ -93,6 +93,13 @@ pub(crate) fn after_fault() -> Due {
         }
     }
     due
+}
+
+/// When the counters are read.
+#[derive(Clone, Copy)]
+enum Moment {
+    BeforeFault,
+    AfterFault,
 }
 
 /// The counters of the current process.
@@ -150,18 +157,27 @@ impl Counters {
     }
 
     /// By how many pages of the `nth` type the process has grown.
+    ///
+    /// The counter of the process is taken where it must be this processor's or thread's doing: it has shrunk, or after a
+    /// fault that did not add to what is counted here. Else it is of a fault on another processor that has yet to be read
+    /// there.
     #[inline(always)]
-    fn change(&mut self, nth: usize) -> i64 {
+    fn change(&mut self, nth: usize, moment: Moment) -> i64 {
         let (number, _) = TYPES[nth];
-        let accounted = self.process.pages[nth];
-        let new = self.total(number).wrapping_sub(accounted);
-        if new != 0 {
-            self.process.pages[nth] = accounted.wrapping_add(new);
-        }
         let counted = self.counted(number);
-        let before = self.counted.pages[nth];
+        let here = counted.wrapping_sub(self.counted.pages[nth]);
         self.counted.pages[nth] = counted;
-        new.cast_signed().wrapping_add(counted.wrapping_sub(before))
+        let accounted = self.process.pages[nth];
+        let new = self.total(number).wrapping_sub(accounted).cast_signed();
+        let is_taken = match moment {
+            Moment::BeforeFault => new < 0,
+            Moment::AfterFault => new != 0 && here <= 0,
+        };
+        if !is_taken {
+            return here;
+        }
+        self.process.pages[nth] = accounted.wrapping_add_signed(new);
+        here.wrapping_add(new)
     }
 
     /// The address of the process's counter of a type.

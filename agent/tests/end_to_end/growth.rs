@@ -33,6 +33,10 @@ const PERIOD: u64 = 256 << 10;
 /// What chance may do: a function begins and ends in the middle of a period, on each processor on which it runs.
 const CHANCE: u64 = 4 * PERIOD;
 
+/// The same of threads that grow at the same time: now and then a processor gets the pages that another one hands over in
+/// the same microsecond.
+const CHANCE_AT_ONCE: u64 = 8 * PERIOD;
+
 /// Tolerated error besides, in per cent.
 const TOLERANCE: u64 = 2;
 
@@ -60,8 +64,12 @@ fn each_function_has_the_memory_by_which_the_process_grew() {
                 is_in(stack) && stack.last().is_some_and(|leaf| leaf.name == memory)
             });
             let error = found.abs_diff(gained);
+            let chance = match function {
+                "grow_large" | "grow_small" => CHANCE_AT_ONCE,
+                _ => CHANCE,
+            };
             assert!(
-                error * 100 <= gained * TOLERANCE + CHANCE * 100,
+                error * 100 <= gained * TOLERANCE + chance * 100,
                 "{function}: {found} of {gained}"
             );
             assert!(gained > 10_000_000, "{function}: {gained}");
