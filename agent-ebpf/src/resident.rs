@@ -33,7 +33,7 @@ const TYPES: [(u32, MemoryType); MEMORY_TYPES] = [
 const OF_THREAD: u64 = 1 << 63;
 
 /// Samples that are due: how many, and of which type of memory. One number, so that none is no number that
-/// was never written, which kernels before 5.12 refuse to read from the stack.
+/// was never written, which Linux 5.10 refuses to read from the stack.
 #[derive(Clone, Copy)]
 pub(crate) struct Due(u64);
 

@@ -191,8 +191,7 @@ impl Catalog {
             let ends = (key.end.0, key.native_end.0);
             let stacks = (key.stack, key.native_stack);
             let activity = (key.holds_gil, key.collects_garbage, key.wait, key.blocked);
-            let activity = (activity, key.memory);
-            (order, key.thread, stacks, ends, activity)
+            (order, key.thread, stacks, ends, activity, key.memory)
         });
         for (key, amount) in keys {
             let name = self.thread_name(key.thread);

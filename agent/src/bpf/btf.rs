@@ -141,11 +141,16 @@ impl<'a> Btf<'a> {
         Some(btf)
     }
 
+    /// Offset of a wanted structure in the types.
+    fn structure(&self, name: &str) -> Option<usize> {
+        let mut wanted = self.structures.iter();
+        let found = wanted.find(|(wanted, _)| *wanted == name);
+        found.map(|(_, at)| *at)
+    }
+
     /// Offset in bytes of the field at the end of `path` in `structure`.
     fn offset(&self, structure: &'static str, path: &[&'static str]) -> Result<u32, Error> {
-        let mut wanted = self.structures.iter();
-        let found = wanted.find(|(name, _)| *name == structure);
-        let mut at = found.map(|(_, at)| *at);
+        let mut at = self.structure(structure);
         let mut offset = 0;
         for &field in path {
             let missing = Error::Missing { structure, field };
@@ -159,9 +164,8 @@ impl<'a> Btf<'a> {
 
     /// Bytes of a structure.
     fn bytes(&self, structure: &'static str) -> Result<u32, Error> {
-        let mut wanted = self.structures.iter();
-        let found = wanted.find(|(name, _)| *name == structure);
-        let found = found.and_then(|(_, at)| Type::read(self.types, *at));
+        let at = self.structure(structure);
+        let found = at.and_then(|at| Type::read(self.types, at));
         // Of a structure it is the size.
         let bytes = found.map(|kind| kind.refers_to);
         bytes.ok_or(Error::Missing {

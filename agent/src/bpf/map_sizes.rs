@@ -38,9 +38,9 @@ const SIZES: [Size; 8] = [
 ];
 
 /// The maps of the growth of memory, with their sizes where that is profiled.
-const GROWTH_SIZES: [(&str, u32, u32); 2] = [
-    ("COUNTED_PAGES", 2 << 10, 16 << 10),
-    ("PROCESS_PAGES", 512, 4 << 10),
+const GROWTH_SIZES: [Size; 2] = [
+    Size::new("COUNTED_PAGES", 2 << 10, 16 << 10),
+    Size::new("PROCESS_PAGES", 512, 4 << 10),
 ];
 
 impl Size {
@@ -49,6 +49,14 @@ impl Size {
             map,
             of_program,
             of_host,
+        }
+    }
+
+    fn entries(&self, whole_host: bool) -> u32 {
+        if whole_host {
+            self.of_host
+        } else {
+            self.of_program
         }
     }
 }
@@ -72,23 +80,14 @@ pub(super) fn set(
         loader.map_max_entries(map, process_map::max_processes(whole_host));
     }
     for size in &SIZES {
-        let entries = if whole_host {
-            size.of_host
-        } else {
-            size.of_program
-        };
-        loader.map_max_entries(size.map, entries);
+        loader.map_max_entries(size.map, size.entries(whole_host));
     }
 }
 
 /// Sets the sizes of the maps with which growth of memory is found.
 pub(super) fn set_growth(loader: &mut EbpfLoader<'_>, whole_host: bool, growth: bool) {
-    for (map, of_program, of_host) in GROWTH_SIZES {
-        let entries = match (growth, whole_host) {
-            (false, _) => 1,
-            (true, false) => of_program,
-            (true, true) => of_host,
-        };
-        loader.map_max_entries(map, entries);
+    for size in &GROWTH_SIZES {
+        let entries = if growth { size.entries(whole_host) } else { 1 };
+        loader.map_max_entries(size.map, entries);
     }
 }

@@ -303,7 +303,7 @@ impl<T: Named + Copy + Eq + std::hash::Hash> Numbers<T> {
 mod tests {
     use super::*;
     use crate::{
-        formats::golden::assert_golden,
+        formats::golden::{assert_golden, written},
         profile::{
             StackId,
             fixtures::{example_processes, example_profile, of_kind},
@@ -312,13 +312,7 @@ mod tests {
     };
 
     fn callgrind(profile: &Profile, threads: bool) -> String {
-        let options = EncodeOptions {
-            threads,
-            ..EncodeOptions::default()
-        };
-        let mut bytes = Vec::new();
-        write(profile, options, &mut bytes).unwrap();
-        String::from_utf8(bytes).unwrap()
+        String::from_utf8(written(write, profile, threads)).unwrap()
     }
 
     #[test]

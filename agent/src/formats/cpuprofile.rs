@@ -249,7 +249,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        formats::golden::assert_golden,
+        formats::golden::{assert_golden, written},
         profile::{
             fixtures::{example_processes, example_profile, of_kind},
             kinds::page_faults,
@@ -257,13 +257,7 @@ mod tests {
     };
 
     fn document(profile: &Profile, threads: bool) -> Value {
-        let options = EncodeOptions {
-            threads,
-            ..EncodeOptions::default()
-        };
-        let mut bytes = Vec::new();
-        write(profile, options, &mut bytes).unwrap();
-        serde_json::from_slice(&bytes).unwrap()
+        serde_json::from_slice(&written(write, profile, threads)).unwrap()
     }
 
     #[test]

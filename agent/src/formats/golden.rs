@@ -1,6 +1,27 @@
 //! Golden files: the expected output of encoders.
 
-use std::{env, fs, path::Path};
+use std::{
+    env, fs,
+    io::{self, Write},
+    path::Path,
+};
+
+use super::options::EncodeOptions;
+use crate::profile::Profile;
+
+/// The function of an encoder.
+type Encoder = fn(&Profile, EncodeOptions, &mut dyn Write) -> io::Result<()>;
+
+/// What an encoder writes, with or without threads.
+pub(crate) fn written(encoder: Encoder, profile: &Profile, threads: bool) -> Vec<u8> {
+    let options = EncodeOptions {
+        threads,
+        ..EncodeOptions::default()
+    };
+    let mut bytes = Vec::new();
+    encoder(profile, options, &mut bytes).unwrap();
+    bytes
+}
 
 /// Compares with a golden file in `tests/data`; with `AGENT_BLESS=1` in the environment it is written.
 pub(crate) fn assert_golden(name: &str, actual: &str) {

@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        formats::golden::assert_golden,
+        formats::golden::{assert_golden, written},
         profile::{
             fixtures::{example_processes, example_profile, of_kind},
             kinds::{gil, page_faults},
@@ -190,9 +190,7 @@ mod tests {
     };
 
     fn document(profile: &Profile) -> Value {
-        let mut bytes = Vec::new();
-        write(profile, EncodeOptions::default(), &mut bytes).unwrap();
-        serde_json::from_slice(&bytes).unwrap()
+        serde_json::from_slice(&written(write, profile, false)).unwrap()
     }
 
     fn totals(document: &Value) -> (u64, u64) {

@@ -144,6 +144,40 @@ pub struct Words {
 }
 
 impl Kind {
+    /// A kind with the same names everywhere, whose values are shown, not its samples. `series` and `type_name` are
+    /// its names in collectors.
+    #[must_use]
+    pub const fn of_values(
+        number: ProfileKind,
+        name: &'static str,
+        (series, type_name): (&'static str, &'static str),
+        unit: Unit,
+        (source, period): (Source, Period),
+        words: Words,
+    ) -> Self {
+        Self {
+            number,
+            name,
+            unit,
+            source,
+            period,
+            names: TypeNames {
+                series,
+                sample_types: [
+                    SampleType::SAMPLES,
+                    SampleType::value(type_name, unit.name()),
+                ],
+                period_type: SampleType::value(type_name, unit.name()),
+            },
+            parca_names: None,
+            otlp_names: None,
+            default_type: 1,
+            otlp_type: 1,
+            plotted: ValueSource::Value,
+            words,
+        }
+    }
+
     /// A kind that counts events of the kernel: every `period`-th is a sample. `type_name` is its name
     /// in collectors.
     #[must_use]
@@ -154,24 +188,15 @@ impl Kind {
         period: u64,
         words: Words,
     ) -> Self {
-        Self {
+        let how = (Source::Event, Period::Events(period));
+        Self::of_values(
             number,
             name,
-            unit: Unit::Events,
-            source: Source::Event,
-            period: Period::Events(period),
-            names: TypeNames {
-                series: type_name,
-                sample_types: [SampleType::SAMPLES, SampleType::value(type_name, "count")],
-                period_type: SampleType::value(type_name, "count"),
-            },
-            parca_names: None,
-            otlp_names: None,
-            default_type: 1,
-            otlp_type: 1,
-            plotted: ValueSource::Value,
+            (type_name, type_name),
+            Unit::Events,
+            how,
             words,
-        }
+        )
     }
 
     /// A kind of nanoseconds that passes over the threads sample. `series` and `type_name` are its names
@@ -184,27 +209,15 @@ impl Kind {
         samples: PassSamples,
         words: Words,
     ) -> Self {
-        Self {
+        let how = (Source::Passes(samples), Period::Rate);
+        Self::of_values(
             number,
             name,
-            unit: Unit::Nanoseconds,
-            source: Source::Passes(samples),
-            period: Period::Rate,
-            names: TypeNames {
-                series,
-                sample_types: [
-                    SampleType::SAMPLES,
-                    SampleType::value(type_name, "nanoseconds"),
-                ],
-                period_type: SampleType::value(type_name, "nanoseconds"),
-            },
-            parca_names: None,
-            otlp_names: None,
-            default_type: 1,
-            otlp_type: 1,
-            plotted: ValueSource::Value,
+            (series, type_name),
+            Unit::Nanoseconds,
+            how,
             words,
-        }
+        )
     }
 
     /// The same with the names of one of Go's profiles of waits, `series`.
@@ -326,6 +339,16 @@ impl SampleType {
 }
 
 impl Unit {
+    /// Its name in pprof and OTLP.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "nanoseconds",
+            Self::Events => "count",
+            Self::Bytes => "bytes",
+        }
+    }
+
     /// A value as text, such as `1.50 s`.
     #[must_use]
     pub fn text(self, value: u64) -> String {
