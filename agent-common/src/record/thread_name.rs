@@ -21,15 +21,15 @@ pub struct ThreadName {
     pub tgid: u32,
     /// Thread, in the initial PID namespace.
     pub tid: u32,
-    /// Hash of the code object of the root frame, 0 for none.
+    /// Hash of the code object of the frame nearest the root, 0 for none.
     pub root: u64,
     /// The kernel's name of the thread (`comm`), ended by a zero byte.
     pub comm: [u8; 16],
     /// The attribute `_name` of the root frame's first variable, which is
     /// `threading.Thread.name` if that frame is `Thread._bootstrap`; kind 0 when there is none.
     pub python: Text,
-    /// Zero.
-    pub reserved: u32,
+    /// Whether that frame is the root: 1 for a stack that is complete, else 0.
+    pub is_complete: u32,
 }
 
 const _: () = assert!(size_of::<ThreadName>() == 48);

@@ -53,6 +53,7 @@ fn try_begin_name(end: u32) -> Option<PythonOutcome> {
     let layout = current::layout(sampler)?;
     let memory = CurrentMemory::of(sampler);
     let thread_name = current::thread_name()?;
+    let is_complete = end == u32::from(PythonUnwindStatus::COMPLETE.0);
     thread_name.head = ThreadName {
         header: Header {
             kind: RecordKind::THREAD_NAME,
@@ -64,9 +65,9 @@ fn try_begin_name(end: u32) -> Option<PythonOutcome> {
         root: sampler.walk.stack.root_symbol(),
         comm: bpf_get_current_comm().unwrap_or_default(),
         python: Text::default(),
-        reserved: 0,
+        is_complete: u32::from(is_complete),
     };
-    if end != u32::from(PythonUnwindStatus::COMPLETE.0) {
+    if !is_complete {
         return Some(PythonOutcome::DONE);
     }
     let first_variable = sampler.walk.root().field(layout.frame.locals);

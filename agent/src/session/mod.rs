@@ -38,6 +38,7 @@ mod running_threads;
 mod seed;
 mod signals;
 mod snapshot;
+mod thread_names;
 mod unwind_tables;
 
 #[cfg(feature = "testing")]

@@ -7,8 +7,15 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use agent_common::{counter::Counter, decode::decode, decoded::Record, maps::KERNEL_THREADS};
+use agent_common::{
+    counter::Counter,
+    decode::decode,
+    decoded::{Record, ThreadRecord},
+    maps::KERNEL_THREADS,
+    record::ThreadName,
+};
 
+use super::thread_names::ThreadNames;
 use crate::bpf::Records;
 use crate::{
     aggregate::{Catalog, Filter, NoSuchThread, ProfileTiming, Window},
@@ -31,6 +38,7 @@ pub struct Profiles {
     /// Symbols of files, the kernel and JITs; [`None`] when only Python frames are wanted.
     pub native: Option<NativeSymbolizer>,
     executables: Executables,
+    thread_names: ThreadNames,
     /// Profiles built, for whoever watches over the thread.
     pub(super) built: Arc<AtomicU64>,
     /// Records that could not be decoded.
@@ -46,6 +54,7 @@ impl Profiles {
             python: PythonSymbolizer::default(),
             native,
             executables,
+            thread_names: ThreadNames::default(),
             built: Arc::default(),
             malformed: 0,
         }
@@ -56,25 +65,33 @@ impl Profiles {
         let Self {
             catalog,
             python,
+            thread_names,
             malformed,
             ..
         } = self;
+        let mut has_new_code = false;
         for bytes in records.iter() {
             match decode(bytes) {
                 Ok(Record::Stack(stack)) => catalog.add_stack(stack),
                 Ok(Record::NativeStack(stack)) => catalog.add_native_stack(stack),
-                Ok(Record::CodeObject(code)) => python.add(&code),
+                Ok(Record::CodeObject(code)) => {
+                    python.add(&code);
+                    has_new_code = true;
+                }
                 Ok(Record::LineTablePiece(piece)) => python.add_piece(&piece),
-                Ok(Record::ThreadName(thread)) => catalog.add_thread(
-                    thread.head.tgid,
-                    thread.head.tid,
-                    python.thread_name(&thread),
-                ),
+                Ok(Record::ThreadName(thread)) => {
+                    if thread_names.add(&thread, python) {
+                        add_thread(catalog, python, &thread);
+                    }
+                }
                 Ok(Record::LockName(lock)) => {
                     catalog.add_lock(lock.head.lock, text::decode(lock.head.name, lock.name));
                 }
                 Ok(_) | Err(_) => *malformed += 1,
             }
+        }
+        if has_new_code {
+            thread_names.resolve(python, |thread| add_thread(catalog, python, thread));
         }
     }
 
@@ -156,7 +173,13 @@ impl Profiles {
     pub fn rotate(&mut self) {
         self.catalog.rotate();
         self.python.rotate();
+        self.thread_names.rotate();
     }
+}
+
+fn add_thread(catalog: &mut Catalog, python: &PythonSymbolizer, thread: &ThreadRecord<'_>) {
+    let ThreadName { tgid, tid, .. } = thread.head;
+    catalog.add_thread(tgid, tid, python.thread_name(thread));
 }
 
 #[cfg(test)]

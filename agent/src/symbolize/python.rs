@@ -65,6 +65,12 @@ impl PythonSymbolizer {
         }
     }
 
+    /// Whether a code object is in the cache.
+    #[must_use]
+    pub fn knows(&self, symbol: u64) -> bool {
+        self.code_objects.get(&symbol).is_some()
+    }
+
     /// The name of a thread: `threading.Thread.name` for a thread that `threading` started,
     /// `MainThread` for the first thread of a Python program, as in `threading`, else the kernel's
     /// name (`comm`).
@@ -195,7 +201,7 @@ mod tests {
                 root: 1,
                 comm: *b"python3.12\0\0\0\0\0\0",
                 python: text(python),
-                reserved: 0,
+                is_complete: 1,
             },
             python: python.as_bytes(),
         };

@@ -34,8 +34,8 @@ pub(super) struct KnownThread {
     pub(super) again_ns: u64,
     /// How long after the last reading that is.
     backoff_ns: u64,
-    /// When its name was last read, in nanoseconds of the monotonic clock; 0 for never.
-    pub(super) named_ns: u64,
+    /// When its name is to be read, in nanoseconds of the monotonic clock.
+    pub(super) name_due_ns: u64,
     /// The last pass that visited it.
     pub(super) pass: u64,
 }
@@ -117,7 +117,7 @@ impl KnownThread {
             balance: Balance::default(),
             again_ns: 0,
             backoff_ns: 0,
-            named_ns: 0,
+            name_due_ns: 0,
             pass: 0,
         }
     }

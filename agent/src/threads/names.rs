@@ -13,9 +13,16 @@ use crate::python::remote::thread_name_text;
 /// Time after which a name is read again, in nanoseconds.
 const AGAIN_NS: u64 = 10_000_000_000;
 
-/// Whether a name is to be read that was last read then.
-pub(super) fn are_due(named_ns: u64, now_ns: u64) -> bool {
-    named_ns == 0 || now_ns.saturating_sub(named_ns) >= AGAIN_NS
+/// The same of a thread that has Python, but not the whole stack: it may be about to begin.
+const SOON_NS: u64 = 500_000_000;
+
+/// When a name is to be read again that was read now with a stack of this status.
+pub(super) fn due_ns(status: PythonUnwindStatus, now_ns: u64) -> u64 {
+    let is_certain = matches!(
+        status,
+        PythonUnwindStatus::COMPLETE | PythonUnwindStatus::NO_PYTHON
+    );
+    now_ns + if is_certain { AGAIN_NS } else { SOON_NS }
 }
 
 /// The record of the name of a thread.
@@ -28,7 +35,8 @@ pub(super) fn record(
 ) -> Vec<u8> {
     let mut characters = Vec::new();
     let mut text = Text::default();
-    if walked.python_status == PythonUnwindStatus::COMPLETE
+    let is_complete = walked.python_status == PythonUnwindStatus::COMPLETE;
+    if is_complete
         && let Some(interpreter) = &process.interpreter
         && let Ok(Some((found, read))) =
             thread_name_text(&process.memory, scratch, &interpreter.layout, walked.root)
@@ -49,7 +57,7 @@ pub(super) fn record(
         root: walked.root_symbol,
         comm: details.comm,
         python: text,
-        reserved: 0,
+        is_complete: u32::from(is_complete),
     };
     let mut record = Vec::with_capacity(bytes);
     record.extend_from_slice(head.as_bytes());

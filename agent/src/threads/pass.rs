@@ -240,7 +240,7 @@ impl Passer {
         }
         for known in self.threads.values_mut() {
             known.reset();
-            known.named_ns = 0;
+            known.name_due_ns = 0;
         }
         self.shared.visits().forget_all();
     }
@@ -445,7 +445,7 @@ impl Passer {
             let is_named = !read.lock.is_some_and(FoundLock::is_deferred);
             known.set_stack(read.stack, read.stack.is_whole && is_named, monotonic_ns());
             if let Some(name) = &read.name {
-                known.named_ns = monotonic_ns();
+                known.name_due_ns = names::due_ns(read.stack.python_status, monotonic_ns());
                 self.batch.add_reference(name);
             }
         }
@@ -621,7 +621,7 @@ impl Passer {
             owner,
             name: String::new(),
         });
-        let is_due = is_complete && names::are_due(known.named_ns, monotonic_ns());
+        let is_due = is_complete && monotonic_ns() >= known.name_due_ns;
         let name = is_due.then(|| names::record(visit, details, &stack, process, walker.scratch()));
         Some(Read {
             stack,

@@ -20,6 +20,10 @@ use super::{
 /// Tolerated relative error of the profile.
 const TOLERANCE: f64 = 0.02;
 
+/// Time around a context switch in which a tick is nobody's, in seconds: it waits until the next thread runs,
+/// or the processor is idle.
+const PER_SWITCH: f64 = 5e-6;
+
 /// Number of captures, whose median must be within the tolerance.
 const CAPTURES: usize = 3;
 
@@ -129,6 +133,7 @@ fn error(target: &Target, times: &Times, name: &str) -> f64 {
     let mut statistics = SchedulerStatistics {
         field: times.field,
         read: Vec::new(),
+        runs: None,
     };
     loop {
         let has_ended = capture.has_ended();
@@ -142,31 +147,49 @@ fn error(target: &Target, times: &Times, name: &str) -> f64 {
     let profile = (times.profile)(capture.finish());
     let end = profile.start + profile.duration;
     let used = statistics.at(end) - statistics.at(profile.start);
+    let at_switches = statistics.switches() * PER_SWITCH;
     let found: Duration = profile.samples.iter().map(|sample| sample.time).sum();
     let found = found.as_secs_f64();
-    println!("{name}: {found:.3} instead of {used:.3} s, {stolen:.2} s stolen");
-    (found - used - stolen).max(used - found).max(0.0) / used
+    println!(
+        "{name}: {found:.3} instead of {used:.3} s, {stolen:.2} s stolen, {at_switches:.3} s at switches"
+    );
+    (found - used - stolen)
+        .max(used - found - at_switches)
+        .max(0.0)
+        / used
 }
 
 /// Seconds of a process, as read from a field of the scheduler's statistics at several times.
 struct SchedulerStatistics {
     field: usize,
     read: Vec<(SystemTime, f64)>,
+    /// How often its threads have run, at the first reading and at the last one.
+    runs: Option<(u64, u64)>,
 }
 
 impl SchedulerStatistics {
     /// Adds a reading of the seconds so far.
     fn add(&mut self, pid: u32) {
         let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-        let used: Duration = threads
-            .map(|thread| {
-                let path = thread.unwrap().path().join("schedstat");
-                let schedstat = fs::read_to_string(path).unwrap();
-                let nanoseconds = schedstat.split(' ').nth(self.field).unwrap();
-                Duration::from_nanos(nanoseconds.parse().unwrap())
-            })
-            .sum();
+        let (mut used, mut runs) = (Duration::ZERO, 0);
+        for thread in threads {
+            let path = thread.unwrap().path().join("schedstat");
+            let schedstat = fs::read_to_string(path).unwrap();
+            let fields = schedstat.split_whitespace();
+            let fields: Vec<u64> = fields.map(|field| field.parse().unwrap()).collect();
+            used += Duration::from_nanos(fields[self.field]);
+            runs += fields[2];
+        }
         self.read.push((SystemTime::now(), used.as_secs_f64()));
+        self.runs = Some((self.runs.map_or(runs, |(first, _)| first), runs));
+    }
+
+    /// Number of context switches between the first reading and the last one.
+    fn switches(&self) -> f64 {
+        let switches = self
+            .runs
+            .map_or(0, |(first, last)| last.saturating_sub(first));
+        f64::from(u32::try_from(switches).unwrap())
     }
 
     /// The seconds up to a time between two readings, interpolated.
