@@ -55,6 +55,8 @@ impl Counter {
     /// Waits for locks whose ends were recorded by another event than a release: the end of a time, a signal,
     /// or a process that has the lock at another address or is not profiled.
     pub const UNKNOWN_LOCK_RELEASES: Self = Self(22);
+    /// Pages that processes whose growth is profiled have given back; known at their next fault.
+    pub const GIVEN_BACK_PAGES: Self = Self(23);
     /// How many counters there are.
-    pub const COUNT: u32 = 23;
+    pub const COUNT: u32 = 24;
 }

@@ -11,6 +11,7 @@ impl Number for u8 {}
 impl Number for i32 {}
 impl Number for u32 {}
 impl Number for u64 {}
+impl Number for [i32; 4] {}
 impl Number for [u64; 2] {}
 impl Number for [u8; 16] {}
 

@@ -25,8 +25,8 @@ use aya_ebpf::{
 };
 
 use crate::values::{
-    AddressSearch, CachedLocation, CodeCache, CountedPages, NativeSampler, ProcessPages, Sampler,
-    ThreadCache, ThreadNameRecord, Wakes,
+    AddressSearch, CachedLocation, CodeCache, CountedPages, NativeSampler, ProcessCounters,
+    ProcessPages, Sampler, ThreadCache, ThreadNameRecord, Wakes,
 };
 
 /// Entries of [`LOCATIONS`]; a power of two.
@@ -202,6 +202,11 @@ pub(crate) static COUNTED_PAGES: LruHashMap<u64, CountedPages> =
 pub(crate) static PROCESS_PAGES: LruHashMap<u32, ProcessPages> =
     LruHashMap::with_max_entries(4096, 0);
 
+/// The counters of the process whose fault is being read, on each processor.
+#[map]
+pub(crate) static PROCESS_COUNTERS: PerCpuArray<ProcessCounters> =
+    PerCpuArray::with_max_entries(1, 0);
+
 /// The distance of this processor's own memory, 0 until it is known. Written and read by the BPF programs.
 #[map]
 pub(crate) static PROCESSOR_MEMORY: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
@@ -263,9 +268,15 @@ pub(crate) fn is_sent(sent: &LruHashMap<u64, u64>, hash: u64, resend_before_ns: 
 /// Adds one to a counter.
 #[inline(always)]
 pub(crate) fn count(counter: Counter) {
+    add(counter, 1);
+}
+
+/// Adds to a counter.
+#[inline(always)]
+pub(crate) fn add(counter: Counter, amount: u64) {
     if let Some(value) = COUNTERS.get_ptr_mut(counter.0) {
         // SAFETY: the value is this processor's own and nothing interrupts the program to
         // change it.
-        unsafe { *value += 1 };
+        unsafe { *value += amount };
     }
 }

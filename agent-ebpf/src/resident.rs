@@ -9,17 +9,25 @@
 //! read, or will be with the next ones. Two faults that make two processors hand over what they have counted in
 //! the same microsecond may get each other's pages, as often in both directions.
 
-use agent_common::{layout::ResidentLayout, record::MemoryType};
+use agent_common::{
+    counter::Counter,
+    layout::{MAX_COUNTER_BYTES, ResidentLayout},
+    record::MemoryType,
+    volatile::masked,
+};
 use aya_ebpf::helpers::{
     bpf_get_current_pid_tgid,
-    generated::{bpf_get_prandom_u32, bpf_get_smp_processor_id},
+    generated::{bpf_get_prandom_u32, bpf_get_smp_processor_id, bpf_probe_read_kernel},
 };
 
 use crate::{
     kernel_memory::read,
-    maps::{COUNTED_PAGES, KERNEL_LAYOUT, PROCESS_PAGES, PROCESSES, PROCESSOR_MEMORY},
+    maps::{
+        COUNTED_PAGES, KERNEL_LAYOUT, PROCESS_COUNTERS, PROCESS_PAGES, PROCESSES, PROCESSOR_MEMORY,
+        add,
+    },
     task::Task,
-    values::{CountedPages, MEMORY_TYPES, ProcessPages},
+    values::{CountedPages, MEMORY_TYPES, ProcessCounters, ProcessPages},
 };
 
 /// The numbers of the kernel's types of memory (`MM_FILEPAGES`, `MM_ANONPAGES`, `MM_SHMEMPAGES`), and ours.
@@ -28,6 +36,9 @@ const TYPES: [(u32, MemoryType); MEMORY_TYPES] = [
     (1, MemoryType::ANONYMOUS),
     (3, MemoryType::SHARED),
 ];
+
+/// How many types the kernel counts, `MM_SWAPENTS` (2) among them.
+const KERNEL_TYPES: usize = 4;
 
 /// Set in the keys of what threads have counted.
 const OF_THREAD: u64 = 1 << 63;
@@ -59,10 +70,18 @@ impl Due {
 /// Reads the counters before the fault: what changed since the last one is not its doing.
 #[inline(always)]
 pub(crate) fn before_fault() {
-    if let Some(mut counters) = Counters::of_current() {
-        for nth in 0..MEMORY_TYPES {
-            counters.change(nth, Moment::BeforeFault);
+    let Some(mut counters) = Counters::of_current() else {
+        return;
+    };
+    let mut given_back = 0;
+    for nth in 0..MEMORY_TYPES {
+        let pages = counters.change(nth, Moment::BeforeFault);
+        if pages < 0 {
+            given_back += pages.unsigned_abs();
         }
+    }
+    if given_back != 0 {
+        add(Counter::GIVEN_BACK_PAGES, given_back);
     }
 }
 
@@ -70,29 +89,13 @@ pub(crate) fn before_fault() {
 /// types has its samples of the second one at the next fault.
 #[inline(always)]
 pub(crate) fn after_fault() -> Due {
-    let mut due = Due::NONE;
     let Some(mut counters) = Counters::of_current() else {
-        return due;
+        return Due::NONE;
     };
-    for (nth, (_, memory)) in TYPES.iter().enumerate() {
-        let pages = counters.change(nth, Moment::AfterFault);
-        let page_bytes = field(|layout| layout.page_bytes);
-        let bytes = pages.unsigned_abs().wrapping_mul(page_bytes.into());
-        let growth = &mut counters.counted.growth[nth];
-        if pages < 0 {
-            growth.owe(bytes);
-        } else if pages > 0 && due.0 != 0 {
-            growth.defer(bytes);
-        } else if pages > 0 {
-            // SAFETY: the helper takes no arguments.
-            let random = unsafe { bpf_get_prandom_u32() };
-            let samples = growth.add(bytes, random);
-            if samples != 0 {
-                due = Due::new(samples, *memory);
-            }
-        }
-    }
-    due
+    // Not a loop: the compiler has to know that the types are in the arrays.
+    let mut due = counters.sample(0, Due::NONE);
+    due = counters.sample(1, due);
+    counters.sample(2, due)
 }
 
 /// When the counters are read.
@@ -104,23 +107,29 @@ enum Moment {
 
 /// The counters of the current process.
 struct Counters {
-    task: Task,
-    /// The address of the process's memory.
-    memory: u64,
     counted: &'static mut CountedPages,
     process: &'static mut ProcessPages,
+    /// What this processor or thread counts now, by the kernel's numbers of types.
+    here: [i32; KERNEL_TYPES],
+    /// What has been counted for the process.
+    totals: &'static ProcessCounters,
 }
 
 impl Counters {
     /// Those of a process that is profiled, where the kernel's are known.
+    ///
+    /// Where the process has another program now, or is seen for the first time, what there is already is no
+    /// growth.
     #[inline(always)]
     fn of_current() -> Option<Self> {
-        let pid_tgid = bpf_get_current_pid_tgid();
-        let tgid = (pid_tgid >> 32) as u32;
-        if field(|layout| layout.counters) == 0 || PROCESSES.get_ptr(tgid).is_none() {
+        let counters = field(|layout| layout.counters);
+        if counters == 0 {
             return None;
         }
-        let key = if field(|layout| layout.of_thread) == 0 {
+        let pid_tgid = bpf_get_current_pid_tgid();
+        let tgid = (pid_tgid >> 32) as u32;
+        let of_thread = field(|layout| layout.of_thread);
+        let key = if of_thread == 0 {
             // SAFETY: the helper takes no arguments.
             let processor = unsafe { bpf_get_smp_processor_id() };
             u64::from(processor) << 32 | u64::from(tgid)
@@ -128,32 +137,70 @@ impl Counters {
             OF_THREAD | u64::from(pid_tgid as u32)
         };
         let task = Task::current();
-        let mut counters = Self {
-            task,
-            memory: task.memory(),
-            counted: counted_pages(key)?,
-            process: process_pages(tgid)?,
+        let memory = task.memory();
+        let first = memory.wrapping_add(counters.into());
+        let counted = counted_pages(key, tgid)?;
+        let process = process_pages(tgid)?;
+        let is_new = counted.memory != memory;
+        if is_new {
+            // It may have been profiled no longer when its id was another process's.
+            PROCESSES.get_ptr(tgid)?;
+            counted.memory = memory;
+            if of_thread == 0 {
+                counted.addresses = addresses(first);
+            }
+        }
+        let here = if of_thread == 0 {
+            counts_at(&counted.addresses)
+        } else {
+            task.counted_pages()
         };
-        counters.begin();
-        Some(counters)
+        let totals = read_totals(first)?;
+        if is_new {
+            for (pages, (number, _)) in counted.pages.iter_mut().zip(TYPES) {
+                *pages = here[kernel_index(number)].into();
+            }
+        }
+        if process.memory != memory {
+            process.memory = memory;
+            for (pages, (number, _)) in process.pages.iter_mut().zip(TYPES) {
+                *pages = total(totals, number);
+            }
+        }
+        Some(Self {
+            counted,
+            process,
+            here,
+            totals,
+        })
     }
 
-    /// Where the process has another program now, or is seen for the first time, what there is already is no
-    /// growth.
+    /// Samples what the fault has added of the `nth` type, where no sample of another one is due.
     #[inline(always)]
-    fn begin(&mut self) {
-        if self.counted.memory != self.memory {
-            self.counted.memory = self.memory;
-            for (nth, (number, _)) in TYPES.iter().enumerate() {
-                self.counted.pages[nth] = self.counted(*number);
-            }
+    fn sample(&mut self, nth: usize, due: Due) -> Due {
+        let pages = self.change(nth, Moment::AfterFault);
+        if pages == 0 {
+            return due;
         }
-        if self.process.memory != self.memory {
-            self.process.memory = self.memory;
-            for (nth, (number, _)) in TYPES.iter().enumerate() {
-                self.process.pages[nth] = self.total(*number);
-            }
+        let page_bytes = field(|layout| layout.page_bytes);
+        let bytes = pages.unsigned_abs().wrapping_mul(page_bytes.into());
+        let growth = &mut self.counted.growth[nth];
+        if pages < 0 {
+            growth.owe(bytes);
+            return due;
         }
+        if due.0 != 0 {
+            growth.defer(bytes);
+            return due;
+        }
+        // SAFETY: the helper takes no arguments.
+        let random = unsafe { bpf_get_prandom_u32() };
+        let samples = growth.add(bytes, random);
+        if samples == 0 {
+            return due;
+        }
+        let (_, memory) = TYPES[nth];
+        Due::new(samples, memory)
     }
 
     /// By how many pages of the `nth` type the process has grown.
@@ -164,11 +211,13 @@ impl Counters {
     #[inline(always)]
     fn change(&mut self, nth: usize, moment: Moment) -> i64 {
         let (number, _) = TYPES[nth];
-        let counted = self.counted(number);
+        let counted = i64::from(self.here[kernel_index(number)]);
         let here = counted.wrapping_sub(self.counted.pages[nth]);
         self.counted.pages[nth] = counted;
         let accounted = self.process.pages[nth];
-        let new = self.total(number).wrapping_sub(accounted).cast_signed();
+        let new = total(self.totals, number)
+            .wrapping_sub(accounted)
+            .cast_signed();
         let is_taken = match moment {
             Moment::BeforeFault => new < 0,
             Moment::AfterFault => new != 0 && here <= 0,
@@ -179,33 +228,65 @@ impl Counters {
         self.process.pages[nth] = accounted.wrapping_add_signed(new);
         here.wrapping_add(new)
     }
+}
 
-    /// The address of the process's counter of a type.
-    #[inline(always)]
-    fn counter(&self, number: u32) -> u64 {
-        let distance = number.wrapping_mul(field(|layout| layout.distance));
-        let offset = distance.wrapping_add(field(|layout| layout.counters));
-        self.memory.wrapping_add(offset.into())
+/// The addresses of what this processor counts for the types of the process whose first counter is at `first`.
+#[inline(always)]
+fn addresses(first: u64) -> [u64; MEMORY_TYPES] {
+    let mut addresses = [0; MEMORY_TYPES];
+    for (address, (number, _)) in addresses.iter_mut().zip(TYPES) {
+        let pointer = offset(number).wrapping_add(field(|layout| layout.of_processors));
+        let of_all: u64 = read(first.wrapping_add(pointer.into()));
+        *address = of_all.wrapping_add(processor_memory());
     }
+    addresses
+}
 
-    /// What has been counted for the process.
-    #[inline(always)]
-    fn total(&self, number: u32) -> u64 {
-        read(self.counter(number))
+/// What is counted at these addresses. Since Linux 6.6 they are side by side.
+#[inline(always)]
+fn counts_at(addresses: &[u64; MEMORY_TYPES]) -> [i32; KERNEL_TYPES] {
+    let first = addresses[0];
+    let mut are_side_by_side = true;
+    for (address, (number, _)) in addresses.iter().zip(TYPES) {
+        are_side_by_side &= *address == first.wrapping_add(u64::from(number * 4));
     }
+    if are_side_by_side {
+        return read(first);
+    }
+    let mut counts = [0; KERNEL_TYPES];
+    for (address, (number, _)) in addresses.iter().zip(TYPES) {
+        counts[kernel_index(number)] = read(*address);
+    }
+    counts
+}
 
-    /// What this processor or thread has counted besides.
-    #[inline(always)]
-    fn counted(&self, number: u32) -> i64 {
-        if field(|layout| layout.of_thread) != 0 {
-            return self.task.counted_pages(number);
-        }
-        let pointer = self
-            .counter(number)
-            .wrapping_add(field(|layout| layout.of_processors).into());
-        let address: u64 = read(pointer);
-        read::<i32>(address.wrapping_add(processor_memory())).into()
-    }
+/// Reads the counters of a process, the first of which is at `first`.
+#[inline(always)]
+fn read_totals(first: u64) -> Option<&'static ProcessCounters> {
+    let totals = PROCESS_COUNTERS.get_ptr_mut(0)?;
+    let bytes = masked(offset(KERNEL_TYPES as u32 - 1) + 8, MAX_COUNTER_BYTES - 1);
+    // SAFETY: the value has room for all that the mask allows; the helper checks the address.
+    unsafe { bpf_probe_read_kernel(totals.cast(), bytes, first as *const _) };
+    // SAFETY: the value is this processor's own, and nothing interrupts the program to change it.
+    Some(unsafe { &*totals })
+}
+
+/// The counter of a type.
+#[inline(always)]
+fn total(totals: &ProcessCounters, number: u32) -> u64 {
+    totals[masked(offset(number) / 8, MAX_COUNTER_BYTES / 8 - 1) as usize]
+}
+
+/// The index of a type among the kernel's.
+#[inline(always)]
+fn kernel_index(number: u32) -> usize {
+    masked(number, KERNEL_TYPES as u32 - 1) as usize
+}
+
+/// From the first counter to that of a type, in bytes.
+#[inline(always)]
+fn offset(number: u32) -> u32 {
+    number.wrapping_mul(field(|layout| layout.distance))
 }
 
 /// A field of the layout.
@@ -214,11 +295,12 @@ fn field(of: impl FnOnce(&ResidentLayout) -> u32) -> u32 {
     of(&KERNEL_LAYOUT.load().resident)
 }
 
-/// What has been counted under a key.
+/// What has been counted under a key, of a process that is profiled.
 #[inline(always)]
-fn counted_pages(key: u64) -> Option<&'static mut CountedPages> {
+fn counted_pages(key: u64, tgid: u32) -> Option<&'static mut CountedPages> {
     let mut counted = COUNTED_PAGES.get_ptr_mut(key);
     if counted.is_none() {
+        PROCESSES.get_ptr(tgid)?;
         // Without room it is tried again at the next fault.
         let _ = COUNTED_PAGES.insert(key, CountedPages::NEW, 0);
         counted = COUNTED_PAGES.get_ptr_mut(key);

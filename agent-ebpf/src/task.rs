@@ -48,11 +48,10 @@ impl Task {
         read(self.field(|layout| layout.memory))
     }
 
-    /// Pages that it has counted for itself of a type of memory, before Linux 6.2.
+    /// Pages that it has counted for itself of each type of memory, before Linux 6.2.
     #[inline(always)]
-    pub(crate) fn counted_pages(self, memory_type: u32) -> i64 {
-        let first = self.field(|layout| layout.resident.of_thread);
-        read::<i32>(first.wrapping_add(u64::from(memory_type) * 4)).into()
+    pub(crate) fn counted_pages(self) -> [i32; 4] {
+        read(self.field(|layout| layout.resident.of_thread))
     }
 
     /// Pages that its process has mapped executable.

@@ -13,4 +13,4 @@ pub use python::{
     ABSENT, CodeLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle, InterpreterLayout,
     KeysStyle, Layout, ObjectLayout, RunStyle, TextLayout, TextStyle, ThreadLayout,
 };
-pub use resident::ResidentLayout;
+pub use resident::{MAX_COUNTER_BYTES, MAX_COUNTER_DISTANCE, ResidentLayout};

@@ -15,7 +15,7 @@ mod wakes;
 pub(crate) use code_cache::{CodeCache, CodeCacheEntry, VALID_UNIT_NS};
 pub(crate) use last_fault::LastFault;
 pub(crate) use location::CachedLocation;
-pub(crate) use resident_pages::{CountedPages, MEMORY_TYPES, ProcessPages};
+pub(crate) use resident_pages::{CountedPages, MEMORY_TYPES, ProcessCounters, ProcessPages};
 pub(crate) use sampler::{AddressSearch, NativeSampler, SampledStacks, Sampler, WaitEnd};
 pub(crate) use thread_cache::{CACHED_FRAMES, ThreadCache, copy};
 pub(crate) use thread_name::{TEXT_MASK, ThreadNameRecord};

@@ -1,15 +1,20 @@
 //! What is counted of a process's resident pages.
 
-use agent_common::growth::SampledGrowth;
+use agent_common::{growth::SampledGrowth, layout::MAX_COUNTER_BYTES};
 
 /// Types of memory that are counted: those of files, anonymous and shared memory.
 pub(crate) const MEMORY_TYPES: usize = 3;
+
+/// The counters of a process, as the kernel keeps them side by side.
+pub(crate) type ProcessCounters = [u64; (MAX_COUNTER_BYTES / 8) as usize];
 
 /// What a processor has counted of a process, or before Linux 6.2 a thread has for itself.
 #[repr(C)]
 pub(crate) struct CountedPages {
     /// The address of the process's `mm_struct`.
     pub(crate) memory: u64,
+    /// The addresses of this processor's counts, 32 bits each; since Linux 6.2.
+    pub(crate) addresses: [u64; MEMORY_TYPES],
     /// Its pages of each type, as they were when it was read last.
     pub(crate) pages: [i64; MEMORY_TYPES],
     /// By how much it has grown.
@@ -29,6 +34,7 @@ impl CountedPages {
     /// Of a process that was not seen before.
     pub(crate) const NEW: Self = Self {
         memory: 0,
+        addresses: [0; MEMORY_TYPES],
         pages: [0; MEMORY_TYPES],
         growth: [SampledGrowth::NEW; MEMORY_TYPES],
     };

@@ -7,7 +7,7 @@
 
 use std::{fs, io, path::Path};
 
-use agent_common::layout::{KernelLayout, ResidentLayout};
+use agent_common::layout::{KernelLayout, MAX_COUNTER_DISTANCE, ResidentLayout};
 
 /// The kernel's BTF.
 pub(super) const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
@@ -84,9 +84,14 @@ fn resident_layout(btf: &Btf<'_>) -> Result<ResidentLayout, Error> {
     // Since Linux 6.2 an array of counters.
     let Ok(of_thread) = btf.offset(TASK, &["rss_stat", "count"]) else {
         let count = btf.offset(COUNTER, &["count"])?;
+        let distance = btf.bytes(COUNTER)?;
+        if distance > MAX_COUNTER_DISTANCE {
+            // A kernel that is made to find errors in locks.
+            return Ok(ResidentLayout::default());
+        }
         return Ok(ResidentLayout {
             counters: btf.offset(MEMORY, &["rss_stat"])? + count,
-            distance: btf.bytes(COUNTER)?,
+            distance,
             of_thread: 0,
             of_processors: btf.offset(COUNTER, &["counters"])? - count,
             map_values: btf.offset(MAP, &["pptrs"])?,

@@ -34,6 +34,7 @@ pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
         malformed_records: _,
         untracked_processes: _,
         lost_process_events: _,
+        given_back: _,
     } = *losses;
     let unwind_reasons = unwind_reasons(&unwind);
     let unsymbolized_reasons = unsymbolized_reasons(&unsymbolized);
@@ -123,7 +124,7 @@ fn read_idle(sentence: &str) -> Option<u64> {
 type Loss<'a> = (u64, (&'a str, &'a str), &'a str);
 
 /// Losses of other things than samples and frames.
-fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 5] {
+fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 6] {
     [
         (
             losses.names_only,
@@ -152,6 +153,14 @@ fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 5] {
                 "starts or ends of processes were",
             ),
             "lost: the ring buffer was full.",
+        ),
+        (
+            losses.given_back,
+            (
+                "byte of resident memory was",
+                "bytes of resident memory were",
+            ),
+            "given back meanwhile, and not taken off.",
         ),
     ]
 }

@@ -38,11 +38,14 @@ pub struct Losses {
     /// Process events, not samples, dropped because the ring buffer was full: the agent may not
     /// know what such a process runs.
     pub lost_process_events: u64,
+    /// Bytes, not samples, of resident memory that were given back meanwhile; only of a growth of
+    /// memory, which they are not taken off.
+    pub given_back: u64,
 }
 
 impl Losses {
     /// The plain counters, without those that divide one loss by its reasons.
-    pub const COUNTERS: [Counter<Self>; 12] = [
+    pub const COUNTERS: [Counter<Self>; 13] = [
         |losses| &mut losses.lost_samples,
         |losses| &mut losses.truncated,
         |losses| &mut losses.incomplete,
@@ -55,6 +58,7 @@ impl Losses {
         |losses| &mut losses.malformed_records,
         |losses| &mut losses.untracked_processes,
         |losses| &mut losses.lost_process_events,
+        |losses| &mut losses.given_back,
     ];
 
     /// Adds the losses of another profile.

@@ -21,7 +21,7 @@ use crate::{
     aggregate::{Catalog, Filter, NoSuchThread, ProfileTiming, Window},
     binaries::executables::Executables,
     bpf::Counters,
-    profile::{self, Profile},
+    profile::{self, Profile, Unit},
     python::text,
     symbolize::{FrameSymbolizer, LookupTotals, NativeSymbolizer, PythonSymbolizer},
 };
@@ -124,6 +124,9 @@ impl Profiles {
         losses.untracked_processes = counters.get(Counter::UNTRACKED_PROCESSES);
         losses.lost_native_stacks = counters.get(Counter::LOST_NATIVE_STACKS);
         losses.lost_process_events = counters.get(Counter::LOST_PROCESS_EVENTS);
+        if about.kind.unit == Unit::Bytes {
+            losses.given_back = pages_in_bytes(counters.get(Counter::GIVEN_BACK_PAGES));
+        }
         Ok(profile)
     }
 
@@ -175,6 +178,10 @@ impl Profiles {
         self.python.rotate();
         self.thread_names.rotate();
     }
+}
+
+fn pages_in_bytes(pages: u64) -> u64 {
+    pages.saturating_mul(rustix::param::page_size() as u64)
 }
 
 fn add_thread(catalog: &mut Catalog, python: &PythonSymbolizer, thread: &ThreadRecord<'_>) {

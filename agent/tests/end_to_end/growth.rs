@@ -78,10 +78,35 @@ fn each_function_has_the_memory_by_which_the_process_grew() {
                 "{function}: {of_memory} of {found} are {memory}"
             );
         }
+        let mut number = |name| -> u64 {
+            let line = lines.find_map(|line| line.strip_prefix(name)).unwrap();
+            line.trim().parse().unwrap()
+        };
+        let (must_be_given_back, resident) = (number("given_back"), number("resident"));
         let summary = capture.messages;
         let has_total = |line: &str| line.ends_with(" MB of new resident memory");
         assert!(summary.lines().any(has_total), "{summary}");
+        let given_back = given_back(&summary);
+        let (total, name) = (profile.total(), &interpreter.name);
+        println!("{name}: {total} - {given_back} = {resident}");
+        assert!(given_back >= must_be_given_back, "{summary}");
+        // Since the program began it has no other memory.
+        let left = total - given_back;
+        assert!(
+            left.abs_diff(resident) * 100 <= total * TOLERANCE + CHANCE_AT_ONCE * 100,
+            "{name}: {left} of {resident}"
+        );
     });
+}
+
+/// The bytes in the sentence of a summary.
+fn given_back(summary: &str) -> u64 {
+    let sentence = " bytes of resident memory were given back meanwhile, and not taken off.";
+    let bytes = summary.lines().find_map(|line| line.strip_suffix(sentence));
+    bytes
+        .unwrap_or_else(|| panic!("{summary}"))
+        .parse()
+        .unwrap()
 }
 
 #[test]

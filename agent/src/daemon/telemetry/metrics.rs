@@ -18,7 +18,7 @@ use super::usage::{self, Usage};
 use crate::{bpf::Counters, export::ExporterStatus, targets::kubernetes};
 
 /// Counters of the BPF programs, with their metrics.
-const COUNTERS: [(Counter, &str, &str); 22] = [
+const COUNTERS: [(Counter, &str, &str); 23] = [
     (Counter::SAMPLES, "profiling_agent_samples", "Samples taken"),
     (
         Counter::LOST_SAMPLES,
@@ -119,6 +119,11 @@ const COUNTERS: [(Counter, &str, &str); 22] = [
         Counter::CODE_LOOKUPS,
         "profiling_agent_native_address_lookups",
         "Native addresses looked up in mappings and unwind tables",
+    ),
+    (
+        Counter::GIVEN_BACK_PAGES,
+        "profiling_agent_given_back_pages",
+        "Resident pages that processes have given back whose growth of memory is profiled",
     ),
     (
         Counter::UNKNOWN_LOCK_RELEASES,

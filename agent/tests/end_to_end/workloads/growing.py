@@ -73,6 +73,14 @@ def grow_huge():
     kept.append(memory)
 
 
+def give_back():
+    memory = private(48)
+    touch(memory)
+    memory.close()
+    # What is given back is known at the next fault.
+    grow_in(1)
+
+
 def grow_large():
     start.wait()
     for _ in range(4):
@@ -113,3 +121,9 @@ for thread in threads:
     thread.join()
 print("grow_large %d" % (48 * MEGABYTE))
 print("grow_small %d" % (16 * MEGABYTE))
+give_back()
+print("given_back %d" % (48 * MEGABYTE))
+print("resident %d" % resident())
+sys.stdout.flush()
+# What is given back at the end is none of it.
+os._exit(0)
