@@ -1,15 +1,18 @@
 //! Growth of resident memory, compared with the kernel's account of the process.
 
-use std::fs;
+use std::{collections::BTreeMap, fs, process::Command, thread};
 
 use tempfile::TempDir;
+use xtask::interpreters::{self, Interpreter};
 
 use super::{
     capture::{Capture, Running},
     folded::{Folded, Frame},
+    host::{Host, PROFILES, SECOND},
     machine,
+    packages::python_packages,
     program::Program,
-    target::Target,
+    target::{Target, mortal},
 };
 
 /// The functions of the workload, and the memory by which they grow.
@@ -23,6 +26,22 @@ const FUNCTIONS: [(&str, &str); 9] = [
     ("grow_huge", ANONYMOUS),
     ("grow_large", ANONYMOUS),
     ("grow_small", ANONYMOUS),
+];
+
+/// The functions of the workload with arrays.
+const ARRAYS: [(&str, &str); 4] = [
+    ("grow_ones", ANONYMOUS),
+    ("grow_product", ANONYMOUS),
+    ("grow_small_arrays", ANONYMOUS),
+    ("grow_frame", ANONYMOUS),
+];
+
+/// Requirement specifiers of what it imports.
+const PACKAGES: [&str; 4] = [
+    "numpy==2.5.5",
+    "pandas==3.1.1",
+    "python-dateutil==2.9.0.post0",
+    "six==1.17.0",
 ];
 
 const ANONYMOUS: &str = "[anonymous memory]";
@@ -40,29 +59,29 @@ const CHANCE_AT_ONCE: u64 = 8 * PERIOD;
 /// Tolerated error besides, in per cent.
 const TOLERANCE: u64 = 2;
 
-#[test]
-fn each_function_has_the_memory_by_which_the_process_grew() {
-    let _machine = machine::alone();
-    machine::for_each_kind_alone(|interpreter| {
-        let program = Program::of(interpreter, "growing", &[]);
-        let folder = TempDir::new().unwrap();
-        let file = folder.path().join("growth.folded");
-        let mut arguments = vec!["--event", "growth", "--output"];
-        arguments.extend([file.to_str().unwrap(), "--"]);
-        arguments.extend(program.0.iter().map(String::as_str));
-        let capture = Running::start(&arguments).finish();
-        capture.assert_success();
-        let profile = Folded::parse_all(&fs::read_to_string(&file).unwrap());
-        let output = String::from_utf8(capture.output).unwrap();
-        let mut lines = output.lines();
-        for (function, memory) in FUNCTIONS {
-            let line = lines.find_map(|line| line.strip_prefix(function)).unwrap();
-            let gained: u64 = line.trim().parse().unwrap();
+/// What a workload has printed: names and bytes.
+struct Printed(BTreeMap<String, u64>);
+
+impl Printed {
+    fn read(output: Vec<u8>) -> Self {
+        let output = String::from_utf8(output).unwrap();
+        let lines = output.lines().map(|line| {
+            let (name, bytes) = line.split_once(' ').unwrap();
+            (name.to_owned(), bytes.parse().unwrap())
+        });
+        Self(lines.collect())
+    }
+
+    /// Asserts that each function has its growth in a profile, as its memory.
+    fn assert_in(&self, profile: &Folded, functions: &[(&str, &str)], name: &str) {
+        for &(function, memory) in functions {
+            let gained = self.0[function];
             let is_in = |stack: &[Frame]| stack.iter().any(|frame| frame.name == function);
             let found = profile.count(is_in);
             let of_memory = profile.count(|stack| {
                 is_in(stack) && stack.last().is_some_and(|leaf| leaf.name == memory)
             });
+            println!("{name}: {function}: {found} of {gained}");
             let error = found.abs_diff(gained);
             let chance = match function {
                 "grow_large" | "grow_small" => CHANCE_AT_ONCE,
@@ -70,24 +89,46 @@ fn each_function_has_the_memory_by_which_the_process_grew() {
             };
             assert!(
                 error * 100 <= gained * TOLERANCE + chance * 100,
-                "{function}: {found} of {gained}"
+                "{name}: {function}: {found} of {gained}"
             );
-            assert!(gained > 10_000_000, "{function}: {gained}");
+            assert!(gained > 10_000_000, "{name}: {function}: {gained}");
             assert!(
                 of_memory * 100 >= found * (100 - TOLERANCE) - CHANCE.min(found) * 100,
-                "{function}: {of_memory} of {found} are {memory}"
+                "{name}: {function}: {of_memory} of {found} are {memory}"
             );
         }
-        let mut number = |name| -> u64 {
-            let line = lines.find_map(|line| line.strip_prefix(name)).unwrap();
-            line.trim().parse().unwrap()
-        };
-        let (must_be_given_back, resident) = (number("given_back"), number("resident"));
-        let summary = capture.messages;
+    }
+}
+
+/// Runs a workload with the agent; returns its profile, what it has printed, and the summary.
+fn profile(
+    interpreter: &Interpreter,
+    workload: &str,
+    arguments: &[&str],
+) -> (Folded, Printed, String) {
+    let program = Program::of(interpreter, workload, arguments);
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("growth.folded");
+    let mut arguments = vec!["--event", "growth", "--output"];
+    arguments.extend([file.to_str().unwrap(), "--"]);
+    arguments.extend(program.0.iter().map(String::as_str));
+    let capture = Running::start(&arguments).finish();
+    capture.assert_success();
+    let profile = Folded::parse_all(&fs::read_to_string(&file).unwrap());
+    (profile, Printed::read(capture.output), capture.messages)
+}
+
+#[test]
+fn each_function_has_the_memory_by_which_the_process_grew() {
+    let _machine = machine::alone();
+    machine::for_each_kind_alone(|interpreter| {
+        let (profile, printed, summary) = profile(interpreter, "growing", &[]);
+        let name = &interpreter.name;
+        printed.assert_in(&profile, &FUNCTIONS, name);
         let has_total = |line: &str| line.ends_with(" MB of new resident memory");
         assert!(summary.lines().any(has_total), "{summary}");
-        let given_back = given_back(&summary);
-        let (total, name) = (profile.total(), &interpreter.name);
+        let (total, given_back) = (profile.total(), given_back(&summary));
+        let [must_be_given_back, resident] = ["given_back", "resident"].map(|of| printed.0[of]);
         println!("{name}: {total} - {given_back} = {resident}");
         assert!(given_back >= must_be_given_back, "{summary}");
         // Since the program began it has no other memory.
@@ -97,6 +138,57 @@ fn each_function_has_the_memory_by_which_the_process_grew() {
             "{name}: {left} of {resident}"
         );
     });
+}
+
+#[test]
+fn arrays_of_numpy_and_frames_of_pandas_have_their_memory() {
+    let _machine = machine::alone();
+    let interpreter = interpreters::named("3.12").unwrap();
+    let packages = python_packages(&interpreter, "pandas", &PACKAGES);
+    let arguments = [packages.to_str().unwrap()];
+    let (profile, printed, _) = profile(&interpreter, "growing_arrays", &arguments);
+    printed.assert_in(&profile, &ARRAYS, &interpreter.name);
+}
+
+/// The same of a program that begins while the agent of the host runs, and from which it learns at its first
+/// samples.
+#[test]
+fn the_profiles_of_a_host_have_the_growth_of_each_function() {
+    let _machine = machine::alone();
+    let host = Host::start("events: [growth, cpu]");
+    let program = Program::of(machine::one_interpreter(), "growing", &[]);
+    let mut command = mortal(&program.0[0]);
+    let output = command
+        .args(&program.0[1..])
+        .env("OTEL_SERVICE_NAME", "growing")
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let given_back = host.metrics()["profiling_agent_given_back_pages_total"];
+    // The duration of a window and its export.
+    thread::sleep(3 * SECOND);
+    let folder = host.stop();
+    let folder = folder.path().join(PROFILES);
+    let mut report = Command::new(env!("CARGO_BIN_EXE_agent"));
+    report.args([
+        "report",
+        "--folder",
+        folder.to_str().unwrap(),
+        "--service",
+        "growing",
+    ]);
+    report.args(["--event", "growth", "--format", "folded", "--output", "-"]);
+    let output_of_report = report.output().unwrap();
+    let folded = String::from_utf8(output_of_report.stdout).unwrap();
+    let profile = Folded::parse_all(&folded);
+    let printed = Printed::read(output.stdout);
+    printed.assert_in(&profile, &FUNCTIONS, "host");
+    let page_bytes = 4096.0;
+    let must_be_given_back = f64::from(u32::try_from(printed.0["given_back"]).unwrap());
+    assert!(
+        given_back * page_bytes >= must_be_given_back,
+        "{given_back}"
+    );
 }
 
 /// The bytes in the sentence of a summary.

@@ -11,15 +11,11 @@ import sys
 import tempfile
 import threading
 
+from resident import grow_by_each, resident
+
 PAGE = mmap.PAGESIZE
 MEGABYTE = 1 << 20
 kept = []
-
-
-def resident():
-    with open("/proc/self/status") as status:
-        lines = [line.split() for line in status if line.startswith(("RssAnon", "RssFile", "RssShmem"))]
-    return sum(int(line[1]) << 10 for line in lines)
 
 
 def touch(memory):
@@ -109,10 +105,7 @@ with open(path, "wb") as out:
     out.write(os.urandom(24 * MEGABYTE))
 files = [io.FileIO(path)]
 os.remove(path)
-for grow in (grow_list, grow_bytes, grow_private, grow_shared, grow_by_read, grow_by_file, grow_huge):
-    before = resident()
-    grow()
-    print("%s %d" % (grow.__name__, resident() - before))
+grow_by_each((grow_list, grow_bytes, grow_private, grow_shared, grow_by_read, grow_by_file, grow_huge))
 threads = [threading.Thread(target=grow) for grow in (grow_large, grow_small)]
 for thread in threads:
     thread.start()
