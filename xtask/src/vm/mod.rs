@@ -94,6 +94,19 @@ pub fn check_processors(kernel: Kernel, agent: &Path, interpreters: &[Interprete
     run_check(&Machine::new(kernel)?, &guest, CHECK_LIMIT)
 }
 
+/// Checks on `kernel` that a profile of the growth of memory has what the kernel counts, which it does in other
+/// places since Linux 6.2.
+///
+/// # Errors
+///
+/// When it does not.
+pub fn check_growth(kernel: Kernel, agent: &Path, interpreters: &[Interpreter]) -> Result<()> {
+    let guest = guest(agent, interpreters)?;
+    guest.write("command", include_str!("../../vm/growth"))?;
+    guest.write("growing.py", include_str!("../../vm/growing.py"))?;
+    run_check(&Machine::new(kernel)?, &guest, CHECK_LIMIT)
+}
+
 /// Installs a package of the agent on a host with systemd, upgrades it to another one and removes
 /// it, and checks its service after each step. Before that it runs the agent with the `capabilities`
 /// of a container.

@@ -47,7 +47,7 @@ pub(super) fn measure(
             capture.finish()?;
             (end, end.cpu.saturating_sub(cpu_at_start))
         }
-        Attached::PySpy { .. } => {
+        Attached::Other { .. } => {
             attached.finish()?;
             let end = Truth::now(&workload)?;
             // The duration is known to the millisecond, but not when it began.

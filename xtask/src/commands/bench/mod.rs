@@ -9,14 +9,16 @@
 //! workload ◄─ profiler (agent │ py_spy) ─► kernel_cost │ slowdown │ accuracy ─► figure ─► table │ json
 //! ```
 //!
-//! Two benches are commands of their own: [`host`], the agent beside programs whose symbols are
-//! expensive, and [`samples`], what a recorded sample costs where the caches are cold.
+//! Three benches are commands of their own: [`host`], the agent beside programs whose symbols are
+//! expensive, [`samples`], what a recorded sample costs where the caches are cold, and [`growth`], what
+//! a profile of memory costs at each page fault.
 
 mod accuracy;
 mod agent;
 mod bpf;
 mod budget;
 mod figure;
+mod growth;
 mod host;
 mod json;
 mod kernel_cost;
@@ -91,6 +93,8 @@ enum Part {
     /// Measure the kernel time of each recorded sample beside a neighbour that fills the caches, and
     /// what the start of the agent costs
     Samples(samples::Options),
+    /// Measure by how much programs are slower while the growth of their memory is profiled
+    Growth(growth::Options),
 }
 
 /// Measures, and prints the figures.
@@ -102,6 +106,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     match &options.part {
         Some(Part::Host(options)) => host::run(options),
         Some(Part::Samples(options)) => samples::run(options),
+        Some(Part::Growth(options)) => growth::run(options),
         None => overhead(options),
     }
 }

@@ -10,10 +10,15 @@ use anyhow::{Context as _, Result};
 use super::agent::{Capture, Stacks};
 use crate::commands::observe::child::{Running, Usage};
 
+/// What the agent is given to begin.
+const BEGIN: Duration = Duration::from_secs(1);
+
 /// A program that profiles a process.
 #[derive(Debug, Clone)]
 pub(super) enum Profiler {
     Agent(PathBuf),
+    /// The agent, which profiles the growth of memory.
+    Growth(PathBuf),
     PySpy(PathBuf),
 }
 
@@ -31,6 +36,21 @@ impl Profiler {
                 Capture::start(binary, pid, rate_hz, duration, output, Stacks::Whole)
                     .map(Attached::Agent)
             }
+            Self::Growth(binary) => {
+                // What it takes to begin, which the kernel is not asked for: accounting for the time of
+                // programs would take time at each fault.
+                let duration = duration + BEGIN;
+                let mut command = Command::new(binary);
+                command
+                    .args(["--event", "growth"])
+                    .args(["--pid", &pid.to_string()])
+                    .args(["--duration", &format!("{}ms", duration.as_millis())])
+                    .arg("--output")
+                    .arg(output);
+                let running = Running::start(&mut command)?;
+                thread::sleep(BEGIN);
+                Ok(Attached::Other { running, duration })
+            }
             Self::PySpy(binary) => {
                 let seconds = u32::try_from(duration.as_millis().div_ceil(1000))?;
                 let mut command = Command::new(binary);
@@ -44,7 +64,8 @@ impl Profiler {
                 let running = Running::start(&mut command)?;
                 // It does not report when it begins; it reads the symbols of the target in less time.
                 thread::sleep(Duration::from_millis(300));
-                Ok(Attached::PySpy { running, seconds })
+                let duration = Duration::from_secs(seconds.into());
+                Ok(Attached::Other { running, duration })
             }
         }
     }
@@ -54,10 +75,10 @@ impl Profiler {
 #[derive(Debug)]
 pub(super) enum Attached {
     Agent(Capture),
-    /// Its duration is in whole seconds.
-    PySpy {
+    /// One of which the kernel is not asked what its BPF programs do.
+    Other {
         running: Running,
-        seconds: u32,
+        duration: Duration,
     },
 }
 
@@ -65,7 +86,7 @@ impl Attached {
     pub(super) fn pid(&self) -> u32 {
         match self {
             Self::Agent(capture) => capture.pid(),
-            Self::PySpy { running, .. } => running.pid(),
+            Self::Other { running, .. } => running.pid(),
         }
     }
 
@@ -73,7 +94,7 @@ impl Attached {
     pub(super) fn duration(&self) -> Duration {
         match self {
             Self::Agent(capture) => capture.duration(),
-            Self::PySpy { seconds, .. } => Duration::from_secs((*seconds).into()),
+            Self::Other { duration, .. } => *duration,
         }
     }
 
@@ -81,8 +102,8 @@ impl Attached {
         let duration = self.duration();
         match self {
             Self::Agent(capture) => Ok(capture.finish()?.usage),
-            // It counts samples, not seconds, and takes longer when it cannot keep up.
-            Self::PySpy { running, .. } => running.finish(4 * duration + Duration::from_secs(10)),
+            // py-spy counts samples, not seconds, and takes longer when it cannot keep up.
+            Self::Other { running, .. } => running.finish(4 * duration + Duration::from_secs(10)),
         }
     }
 }

@@ -207,7 +207,7 @@ fn profiled(workload: &Workload, contender: &Contender, duration: Duration) -> R
     let attached_for = attached.duration();
     let usage = attached.finish()?;
     let cpu_error = match contender.profiler {
-        Profiler::Agent(_) => None,
+        Profiler::Agent(_) | Profiler::Growth(_) => None,
         Profiler::PySpy(_) => {
             let profiled = float(Folded::read(&output)?.total()) / f64::from(rate_hz);
             let share = end.progress.cpu_since(&start.progress).as_secs_f64() / wall;
@@ -235,7 +235,7 @@ impl Moment {
     fn now(workload: &Workload, attached: &mut Attached) -> Result<Self> {
         let reading = match attached {
             Attached::Agent(capture) => capture.reading()?,
-            Attached::PySpy { .. } => None,
+            Attached::Other { .. } => None,
         };
         Ok(Self {
             progress: workload.progress()?,

@@ -57,6 +57,16 @@ pub(in crate::commands) fn run_queue_wait(pid: u32) -> Result<Duration> {
     Ok(Duration::from_nanos(wait_ns))
 }
 
+/// Page faults of a process so far that needed no input or output.
+pub(in crate::commands) fn page_faults(pid: u32) -> Result<u64> {
+    let path = format!("/proc/{pid}/stat");
+    let stat = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    // After the name, which may have spaces: the state, five ids, the terminal's group, flags.
+    let (_, fields) = stat.rsplit_once(") ").context("a process without a name")?;
+    let faults = fields.split(' ').nth(7).context("too few fields")?;
+    Ok(faults.parse()?)
+}
+
 /// Most memory that a process has had in RAM so far, in bytes.
 pub(in crate::commands) fn peak_memory_bytes(pid: u32) -> Result<u64> {
     status_bytes(pid, "VmHWM:")
