@@ -49,6 +49,20 @@ pub const MAX_PROCESS_DESCRIBED_BYTES: u32 = 2 << 20;
 /// The time for [`MAX_PROCESS_DESCRIBED_BYTES`], in nanoseconds.
 pub const DESCRIPTION_PERIOD_NS: u64 = 1_000_000_000;
 
+/// Time that unwinding the Python frames of one sample may take before it counts for its process, in nanoseconds: many
+/// times that of a deep stack.
+pub const LONG_UNWINDING_NS: u64 = 50_000;
+
+/// Most time that counts for one sample, in nanoseconds: the rest was taken from the processor.
+pub const MAX_COUNTED_UNWINDING_NS: u64 = 2_000_000;
+
+/// Time of all such samples of a process within [`UNWINDING_PERIOD_NS`] after which its further samples have no Python
+/// frames, in nanoseconds.
+pub const MAX_PROCESS_UNWINDING_NS: u64 = 10_000_000;
+
+/// The time for [`MAX_PROCESS_UNWINDING_NS`], in nanoseconds.
+pub const UNWINDING_PERIOD_NS: u64 = 1_000_000_000;
+
 /// Bytes of a function's or a file's name that are kept.
 pub const TEXT_BYTES: usize = 1024;
 

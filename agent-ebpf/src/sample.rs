@@ -4,7 +4,7 @@
 
 use agent_common::{
     counter::Counter,
-    limits::{MAX_FRAMES, MAX_KERNEL_FRAMES},
+    limits::{LONG_UNWINDING_NS, MAX_FRAMES, MAX_KERNEL_FRAMES},
     maps::{Control, KERNEL_THREADS, ProcessState},
     native::{NativeOutcome, UnwindNative},
     python::{FindState, MAX_ATTRIBUTES, PythonOutcome, UnwindPython},
@@ -65,6 +65,9 @@ pub(crate) fn begin() -> Option<(&'static mut Sampler, &'static Control)> {
     sampler.new_code_ns.set(state.new_code_ns);
     sampler.reused_ns.set(state.reused_ns);
     sampler.described_bytes.set(0);
+    sampler
+        .is_over_budget
+        .set(u32::from(state.is_over_budget(now_ns)));
     sampler.layout.set(process.layout);
     sampler.gil_holder.set(process.gil_holder);
     sampler.first_mapping.set(process.first_mapping);
@@ -298,13 +301,41 @@ impl UnwindNative for NativeSteps {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn read_stack() -> u32 {
-    let is_python = current::sampler().is_some_and(|sampler| sampler.interpreters_head.get() != 0);
-    let status = if is_python {
-        Steps.unwind()
-    } else {
-        PythonUnwindStatus::NO_PYTHON
-    };
-    u32::from(status.0)
+    u32::from(try_read_stack().unwrap_or(PythonUnwindStatus::NO_PYTHON).0)
+}
+
+#[inline(always)]
+fn try_read_stack() -> Option<PythonUnwindStatus> {
+    let sampler = current::sampler()?;
+    if sampler.interpreters_head.get() == 0 {
+        return None;
+    }
+    if sampler.is_over_budget.get() != 0 {
+        count(Counter::OVER_BUDGET_SAMPLES);
+        return Some(PythonUnwindStatus::OVER_BUDGET);
+    }
+    let status = Steps.unwind();
+    note_time();
+    Some(status)
+}
+
+/// Notes how long it has taken since the sample began, if that is long.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn note_time() -> u32 {
+    u32::from(try_note_time().is_some())
+}
+
+#[inline(always)]
+fn try_note_time() -> Option<()> {
+    let sampler = current::sampler()?;
+    // SAFETY: the helper takes no arguments.
+    let now_ns = unsafe { bpf_ktime_get_ns() };
+    let took_ns = now_ns.wrapping_sub(sampler.time_ns.get());
+    if took_ns >= LONG_UNWINDING_NS {
+        state_of(sampler.tgid.get())?.note_unwinding(took_ns, now_ns);
+    }
+    Some(())
 }
 
 /// Visits as many frames as one step may.

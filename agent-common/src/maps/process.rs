@@ -1,5 +1,7 @@
 //! Processes that are profiled.
 
+use crate::limits::{MAX_COUNTED_UNWINDING_NS, MAX_PROCESS_UNWINDING_NS, UNWINDING_PERIOD_NS};
+
 /// What the agent has found out about a profiled process: the value of the map `PROCESSES`, whose key
 /// is the process's id in the initial PID namespace.
 ///
@@ -50,11 +52,36 @@ pub struct ProcessState {
     pub described_since_ns: u64,
     /// Bytes of code objects that were read since then.
     pub described_bytes: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Time of long unwinding since `unwound_since_ns`, in nanoseconds.
+    pub unwound_ns: u32,
+    /// Since when it is counted.
+    pub unwound_since_ns: u64,
 }
 
 impl ProcessState {
+    /// Whether the Python frames of its threads are not unwound for now.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_over_budget(&self, now_ns: u64) -> bool {
+        u64::from(self.unwound_ns) >= MAX_PROCESS_UNWINDING_NS
+            && now_ns.wrapping_sub(self.unwound_since_ns) < UNWINDING_PERIOD_NS
+    }
+
+    /// Notes how long unwinding took that ended now.
+    #[inline(always)]
+    pub fn note_unwinding(&mut self, took_ns: u64, now_ns: u64) {
+        if now_ns.wrapping_sub(self.unwound_since_ns) >= UNWINDING_PERIOD_NS {
+            self.unwound_since_ns = now_ns;
+            self.unwound_ns = 0;
+        }
+        let counted = if took_ns < MAX_COUNTED_UNWINDING_NS {
+            took_ns
+        } else {
+            MAX_COUNTED_UNWINDING_NS
+        };
+        self.unwound_ns = self.unwound_ns.saturating_add(counted as u32);
+    }
+
     /// Of a process that is tracked from now on.
     pub const NEW: Self = Self {
         program: 0,
@@ -63,7 +90,8 @@ impl ProcessState {
         executable_pages: 0,
         described_since_ns: 0,
         described_bytes: 0,
-        reserved: 0,
+        unwound_ns: 0,
+        unwound_since_ns: 0,
     };
 }
 
@@ -80,4 +108,32 @@ unsafe impl aya::Pod for TrackedProcess {}
 unsafe impl aya::Pod for ProcessState {}
 
 const _: () = assert!(size_of::<TrackedProcess>() == 56);
-const _: () = assert!(size_of::<ProcessState>() == 48);
+const _: () = assert!(size_of::<ProcessState>() == 56);
+
+#[cfg(test)]
+mod tests {
+    use super::ProcessState;
+
+    #[test]
+    fn a_process_whose_unwinding_takes_long_is_left_out_until_the_second_is_over() {
+        let mut state = ProcessState::NEW;
+        let begin = 5_000_000_000;
+        for sample in 0..10 {
+            assert!(!state.is_over_budget(begin), "{sample}");
+            state.note_unwinding(1_000_000, begin);
+        }
+        assert!(state.is_over_budget(begin + 999_999_999));
+        assert!(!state.is_over_budget(begin + 1_000_000_000));
+        state.note_unwinding(1_000_000, begin + 1_000_000_000);
+        assert_eq!(state.unwound_ns, 1_000_000);
+    }
+
+    #[test]
+    fn time_that_was_taken_from_the_processor_does_not_count() {
+        let mut state = ProcessState::NEW;
+        for _ in 0..4 {
+            state.note_unwinding(u64::MAX / 2, 1);
+        }
+        assert!(!state.is_over_budget(1));
+    }
+}

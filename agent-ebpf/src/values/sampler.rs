@@ -48,6 +48,8 @@ pub(crate) struct Sampler {
     pub(crate) tid: Volatile<u32>,
     /// Bytes of the code objects that were read for the sample.
     pub(crate) described_bytes: Volatile<u32>,
+    /// 1 where unwinding the process takes too long: the Python frames are left out.
+    pub(crate) is_over_budget: Volatile<u32>,
     /// Index of the process's layout.
     pub(crate) layout: Volatile<u32>,
     /// See `Sample::count`.

@@ -15,6 +15,8 @@ use rustix::process::{Pid, Signal, getpriority_process, kill_process, setpriorit
 use tempfile::TempDir;
 
 use super::{
+    capture::Capture,
+    folded::Frame,
     host::{Host, PROFILES, RATE, SECOND, cpu_ticks, service, wait_for_cpu},
     machine,
     native::compile,
@@ -43,6 +45,12 @@ const HOSTILE: [(&str, &str); 14] = [
     ("restless", "forks"),
     ("restless", "environment"),
 ];
+
+/// Arguments of those that take long to unwind.
+const LONG: [&str; 2] = ["distant-frames", "endless-states"];
+
+/// The marker of their samples once that has taken its time.
+const OVER_BUDGET: &str = "[incomplete: unwinding the process takes too long]";
 
 /// The service of a program.
 const NEIGHBOUR: &str = "neighbour";
@@ -287,4 +295,24 @@ fn no_process_spoils_the_profile_of_another() {
         );
     }
     assert!(all.is_empty(), "{all:#?}");
+}
+
+#[test]
+fn unwinding_a_process_has_a_budget() {
+    let _machine = machine::alone();
+    let folder = TempDir::new().unwrap();
+    fs::create_dir(folder.path().join("zoo")).unwrap();
+    let program = compile(&folder, "zoo/fake_python", "-O1");
+    for argument in LONG {
+        let mut command = mortal(&program);
+        command.arg(argument);
+        let hostile = Target::from_command(command);
+        let profile = Capture::whole(hostile.pid(), "-d 2 -r 997");
+        let is_left_out = |stack: &[Frame]| stack.iter().any(|frame| frame.name == OVER_BUDGET);
+        let (left_out, all) = (profile.count(is_left_out), profile.total());
+        println!("{argument}: {left_out} of {all}");
+        // Of the others each has taken a part of a millisecond, and a second has ten of them.
+        assert!(left_out * 2 > all, "{argument}: {left_out} of {all}");
+        assert!(left_out < all, "{argument}: {left_out} of {all}");
+    }
 }

@@ -18,7 +18,7 @@ use super::usage::{self, Usage};
 use crate::{bpf::Counters, export::ExporterStatus, targets::kubernetes};
 
 /// Counters of the BPF programs, with their metrics.
-const COUNTERS: [(Counter, &str, &str); 23] = [
+const COUNTERS: [(Counter, &str, &str); 24] = [
     (Counter::SAMPLES, "profiling_agent_samples", "Samples taken"),
     (
         Counter::LOST_SAMPLES,
@@ -124,6 +124,11 @@ const COUNTERS: [(Counter, &str, &str); 23] = [
         Counter::GIVEN_BACK_PAGES,
         "profiling_agent_given_back_pages",
         "Resident pages that processes have given back whose growth of memory is profiled",
+    ),
+    (
+        Counter::OVER_BUDGET_SAMPLES,
+        "profiling_agent_over_budget_samples",
+        "Samples without Python frames because unwinding their process takes too long",
     ),
     (
         Counter::UNKNOWN_LOCK_RELEASES,
