@@ -14,6 +14,7 @@ mod record;
 mod report;
 mod run;
 mod sampling;
+mod sources;
 mod standard_output;
 pub mod summary;
 mod terminal;

@@ -28,5 +28,5 @@ pub use self::{
     format::Format,
     function_names::{FunctionNames, ShownNames},
     options::{EncodeOptions, Internals},
-    pprof::{PprofFile, PprofHeader, PprofReadError},
+    pprof::{PprofFile, PprofHeader, PprofProfile, PprofReadError},
 };

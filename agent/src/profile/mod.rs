@@ -25,7 +25,7 @@ pub use self::{
     executable::{Executable, ExecutableKind},
     indices::{ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, ThreadIndex},
     kind::{Kind, Period, SampleType, ThreadActivity, TypeNaming, Unit},
-    kinds::CPU,
+    kinds::{CPU, ForeignTypes, foreign},
     labels::SERVICE_NAME_LABEL,
     location::{CodeAddress, FrameKind, Function, Line, Location},
     losses::{Counter, FilteredOut, Losses, UnsymbolizedLosses, UnsymbolizedReason, UnwindLosses},

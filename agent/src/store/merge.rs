@@ -10,7 +10,7 @@
 //!
 //! The processes of a service become one, named after the service, unless all profiles are of the same
 //! process: most profiles do not contain the process of a sample, and those of an hour may be of
-//! thousands.
+//! thousands. Profiles that a person names keep theirs: a process is one with its name and id.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,8 +20,8 @@ use std::{
 use crate::{
     aggregate::{Interner, index},
     profile::{
-        CodeAddress, Executable, ExecutableId, FilteredOut, Function, FunctionId, Kind, Line,
-        Location, LocationId, Losses, Process, ProcessIndex, Profile, Sample, Stack, StackId,
+        Amount, CodeAddress, Executable, ExecutableId, FilteredOut, Function, FunctionId, Kind,
+        Line, Location, LocationId, Losses, Process, ProcessIndex, Profile, Sample, Stack, StackId,
         Thread, ThreadIndex,
     },
 };
@@ -30,7 +30,7 @@ use crate::{
 const MAX_BYTES: usize = 512 << 20;
 
 /// Approximate memory of the value of a stack in a thread, in bytes.
-const COUNT_BYTES: usize = 48;
+const COUNT_BYTES: usize = 56;
 
 /// A profile would exceed the limit of the merged one.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +39,7 @@ pub struct MergeLimitExceeded;
 
 /// Merges profiles.
 #[derive(Default)]
-pub(super) struct Merger {
+pub(crate) struct Merger {
     executables: Interner<Executable>,
     functions: Interner<Function>,
     locations: Interner<Location>,
@@ -48,7 +48,9 @@ pub(super) struct Merger {
     processes: Vec<Process>,
     /// The process of each service.
     services: HashMap<String, ProcessIndex>,
-    values: HashMap<(ThreadIndex, StackId), u64>,
+    /// Processes that are kept, by id and name.
+    kept: HashMap<(u32, String), ProcessIndex>,
+    values: HashMap<(ThreadIndex, StackId), Amount>,
     total: u64,
     kind_and_period: Option<(&'static Kind, u64)>,
     windows: Vec<(SystemTime, Duration)>,
@@ -70,28 +72,50 @@ impl Merger {
         service: &str,
         profile: &Profile,
     ) -> Result<(), MergeLimitExceeded> {
+        self.check_limits(profile)?;
+        let process = self.process(service, profile);
+        self.add_samples(profile, &vec![process; profile.processes.len()]);
+        Ok(())
+    }
+
+    /// Adds a profile whose processes are kept.
+    ///
+    /// # Errors
+    ///
+    /// When it is too much.
+    pub(crate) fn add_processes(&mut self, profile: &Profile) -> Result<(), MergeLimitExceeded> {
+        self.check_limits(profile)?;
+        let processes = profile.processes.iter();
+        let processes: Vec<_> = processes.map(|process| self.kept(process)).collect();
+        self.add_samples(profile, &processes);
+        Ok(())
+    }
+
+    fn check_limits(&self, profile: &Profile) -> Result<(), MergeLimitExceeded> {
         let total = self.total.saturating_add(profile.total_value());
         if total > i64::MAX.unsigned_abs() || self.bytes + size_bytes(profile) > MAX_BYTES {
             return Err(MergeLimitExceeded);
         }
-        self.total = total;
+        Ok(())
+    }
+
+    /// Adds the samples of a profile; `processes` are what its own processes are here.
+    fn add_samples(&mut self, profile: &Profile, processes: &[ProcessIndex]) {
+        self.total = self.total.saturating_add(profile.total_value());
         self.add_labels(profile);
-        let process = self.process(service, profile);
         let (threads, counts) = (self.threads.len(), self.values.len());
         let mut stacks = vec![None; profile.stacks.len()];
         let mut locations = vec![None; profile.locations.len()];
         for sample in &profile.samples {
             let thread = &profile.threads[sample.thread.0 as usize];
             let thread = ThreadIndex(self.threads.index(Thread {
-                process,
+                process: processes[thread.process.0 as usize],
                 ..thread.clone()
             }));
             let at = sample.stack.0 as usize;
             let stack = *stacks[at]
                 .get_or_insert_with(|| self.stack(profile, &profile.stacks[at], &mut locations));
-            let value = self.values.entry((thread, stack)).or_default();
-            // Not more than the total, which was checked.
-            *value += sample.value;
+            *self.values.entry((thread, stack)).or_default() += sample.amount();
         }
         if self.threads.len() != threads {
             self.bytes += threads_bytes(profile);
@@ -105,12 +129,11 @@ impl Merger {
         self.windows.push((profile.start, profile.duration));
         self.losses.merge(&profile.losses);
         self.filtered_out.merge(&profile.filtered_out);
-        Ok(())
     }
 
     /// The profile, with the start of the first window and the end of the last one; [`None`] if no
     /// profile was added.
-    pub(super) fn finish(mut self) -> Option<(Profile, (SystemTime, SystemTime))> {
+    pub(crate) fn finish(mut self) -> Option<(Profile, (SystemTime, SystemTime))> {
         let (kind, period) = self.kind_and_period?;
         self.windows.sort_unstable();
         let (duration, times) = covered(&self.windows)?;
@@ -131,9 +154,12 @@ impl Merger {
             losses: self.losses,
             filtered_out: self.filtered_out,
         };
-        let counts: Vec<_> = profile.periods().collect();
-        for (sample, count) in profile.samples.iter_mut().zip(counts) {
-            sample.count = count;
+        // What other tools count is not their values in periods.
+        if !kind.is_foreign() {
+            let counts: Vec<_> = profile.periods().collect();
+            for (sample, count) in profile.samples.iter_mut().zip(counts) {
+                sample.count = count;
+            }
         }
         Some((profile, times))
     }
@@ -173,6 +199,19 @@ impl Merger {
         self.bytes += process_bytes(&merged) + 2 * service.len();
         self.processes.push(merged);
         self.services.insert(service.to_owned(), index);
+        index
+    }
+
+    /// A process that is kept.
+    fn kept(&mut self, process: &Process) -> ProcessIndex {
+        let key = (process.pid, process.name.clone());
+        if let Some(&index) = self.kept.get(&key) {
+            return index;
+        }
+        let index = ProcessIndex(index(self.processes.len()));
+        self.bytes += process_bytes(process) + 2 * process.name.len();
+        self.processes.push(process.clone());
+        self.kept.insert(key, index);
         index
     }
 
@@ -260,17 +299,16 @@ fn merged_process(service: &str, profile: &Profile) -> Process {
     }
 }
 
-/// Samples without counts.
-fn samples(values: HashMap<(ThreadIndex, StackId), u64>) -> Vec<Sample> {
+fn samples(values: HashMap<(ThreadIndex, StackId), Amount>) -> Vec<Sample> {
     let mut values: Vec<_> = values.into_iter().collect();
-    values.sort_unstable();
+    values.sort_unstable_by_key(|&(key, _)| key);
     let samples = values.into_iter();
     samples
-        .map(|((thread, stack), value)| Sample {
+        .map(|((thread, stack), amount)| Sample {
             stack,
             thread,
-            count: 0,
-            value,
+            count: amount.count,
+            value: amount.value,
         })
         .collect()
 }

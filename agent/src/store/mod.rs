@@ -20,9 +20,9 @@ mod skipped;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::read::MAX_FILE_BYTES;
+pub(crate) use self::{error::StoreError, merge::Merger};
 pub use self::{
     read::{Merged, Store},
     selection::Selection,
-    skipped::SkippedFiles,
+    skipped::{SkipReason, SkippedFiles},
 };

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Largest file that is read, in bytes.
-pub(crate) const MAX_FILE_BYTES: u64 = 16 << 20;
+pub(super) const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// A folder with profiles.
 #[derive(Debug)]

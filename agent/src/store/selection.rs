@@ -39,6 +39,16 @@ impl Selection {
         wanted.is_none_or(|wanted| wanted == service || wanted == name::service(service))
     }
 
+    /// Whether a profile matches, by all but its kind.
+    pub(crate) fn has_series(
+        &self,
+        start: SystemTime,
+        service: &str,
+        labels: &BTreeMap<String, String>,
+    ) -> bool {
+        self.has_time(start) && self.has_service(service) && self.has_labels(labels)
+    }
+
     /// Whether a profile matches, by its kind.
     pub(super) fn has_kind(&self, kind: &Kind) -> bool {
         self.kind.is_none_or(|wanted| wanted == kind)

@@ -18,11 +18,19 @@ pub struct SkippedFiles {
 }
 
 impl SkippedFiles {
-    pub(super) fn add(&mut self, name: &str, reason: SkipReason) {
+    /// Adds a file.
+    pub(crate) fn add(&mut self, name: &str, reason: SkipReason) {
         self.count += 1;
         if self.named.len() < MAX_NAMED {
             self.named.push((printable(name).into_owned(), reason));
         }
+    }
+
+    /// Adds those of another folder.
+    pub(crate) fn extend(&mut self, others: Self) {
+        self.count += others.count;
+        let room = MAX_NAMED.saturating_sub(self.named.len());
+        self.named.extend(others.named.into_iter().take(room));
     }
 }
 

@@ -61,5 +61,5 @@ fn what_a_program_uses_more_is_found() {
     assert!(messages.contains(refusal), "{messages}");
     let (status, _, messages) = diff(&one, &file("none.pb.gz"), &[]);
     assert_eq!(status, 1);
-    assert!(messages.contains("cannot read"), "{messages}");
+    assert!(messages.contains("there is no '"), "{messages}");
 }

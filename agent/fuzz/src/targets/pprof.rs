@@ -1,4 +1,4 @@
-//! Profiles that are read again. A run's bytes are the message, or with the first byte a gzip file.
+//! Profiles that are read again, and those of other tools. A run's bytes are the message, or with the first byte a gzip file.
 
 use std::io::Write as _;
 
@@ -21,6 +21,18 @@ pub(super) fn run(bytes: &[u8]) {
         let _ = encoder.finish();
         &packed
     };
+    if let Ok(file) = PprofFile::of_any_tool(file.to_vec())
+        && let Ok(read) = file.any_profile(None)
+    {
+        for format in Format::ALL {
+            let _ = encode(
+                &read.profile,
+                format,
+                EncodeOptions::default(),
+                &mut Vec::new(),
+            );
+        }
+    }
     let Ok(file) = PprofFile::new(file) else {
         return;
     };

@@ -77,8 +77,8 @@ enum Subcommand {
                           agent record [OPTIONS] -- <COMMAND>..."
     )]
     Record(Box<RecordFlags>),
-    /// List the profiles that `agent run` has stored, or merge them into one
-    #[command(after_help = REPORT_EXAMPLES, override_usage = "agent report [OPTIONS]")]
+    /// List the profiles that `agent run` has stored; show or convert those, or files
+    #[command(after_help = REPORT_EXAMPLES, override_usage = "agent report [OPTIONS] [FILE]...")]
     Report(ReportFlags),
     /// Show live where the time of a process, or of this host, goes
     #[command(after_help = TOP_EXAMPLES, override_usage = "agent top [OPTIONS] [--pid <PID>]")]
@@ -147,7 +147,7 @@ impl TryFrom<WaitFlags> for WaitOptions {
 const USAGE: &str = "\
 agent
        agent run [OPTIONS]
-       agent report [OPTIONS]
+       agent report [OPTIONS] [FILE]...
        agent [OPTIONS] --pid <PID>
        agent [OPTIONS] -- <COMMAND>...
        agent top [--pid <PID>]
@@ -215,6 +215,14 @@ Examples:
   agent report --service web --from -2h -o web.svg
   agent report --from '3 hours ago' --to '2 hours ago' -o before.pb.gz
   agent report --label namespace=shop -o - -f folded
+
+  Files, also of other tools: functions, calls, other formats
+    agent report agent-1234.pb.gz
+    agent report --tree --min-share 5% before.pb.gz after.pb.gz
+    agent report --sample-type alloc_space heap.pb.gz -o heap.svg
+
+  The same of what is stored
+    agent report --service web --from -2h --top --tree
 
   What has changed, for a person and for CI
     agent report --diff before.pb.gz after.pb.gz

@@ -24,6 +24,6 @@ pub use self::{
     man_page::man_page,
     options::{
         Command, DiffOptions, DoctorOptions, DumpOptions, RecordOptions, ReportOptions,
-        ReportOutput, RunOptions, ShownFrames, Target, TopOptions, WaitOptions,
+        ReportOutput, ReportView, RunOptions, ShownFrames, Target, TopOptions, WaitOptions,
     },
 };

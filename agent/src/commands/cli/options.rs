@@ -194,8 +194,14 @@ pub struct ReportOptions {
     pub folder: Option<PathBuf>,
     /// Which profiles.
     pub selection: Selection,
-    /// Where to write them merged; [`None`] to list them.
+    /// Files and folders instead of that folder.
+    pub files: Vec<PathBuf>,
+    /// The type of values, where a file has several.
+    pub sample_type: Option<String>,
+    /// Where to write them merged; without it and a view they are listed.
     pub output: Option<ReportOutput>,
+    /// How to show them merged.
+    pub view: Option<ReportView>,
     /// Which to compare instead.
     pub diff: Option<DiffOptions>,
 }
@@ -211,6 +217,21 @@ pub struct DiffOptions {
     pub normalize: bool,
     /// Growth that is a failure.
     pub fail_above: Option<Percent>,
+}
+
+/// How to show merged profiles in the terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportView {
+    /// Whether there is a table of functions.
+    pub table: bool,
+    /// Whether there is a tree of calls.
+    pub tree: bool,
+    /// Rows of each, if not the default.
+    pub lines: Option<usize>,
+    /// Share of all below which the tree leaves out a function.
+    pub min_share: Percent,
+    /// Whether internals of the interpreter are shown.
+    pub internals: Internals,
 }
 
 /// Where and how to write merged profiles.

@@ -2,10 +2,10 @@
 
 use std::{path::PathBuf, time::SystemTime};
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use super::{
-    options::{DiffOptions, ReportOptions, ReportOutput, UsageError},
+    options::{DiffOptions, ReportOptions, ReportOutput, ReportView, UsageError},
     percent::Percent,
     values,
 };
@@ -16,13 +16,31 @@ use crate::{
     store::Selection,
 };
 
+/// Most rows.
+const MAX_LINES: i64 = 10_000;
+
+/// Group of what shows or writes a profile instead of a list.
+const SHOWN: &str = "shown";
+
+/// Group of what shows one in the terminal.
+const VIEW: &str = "view";
+
 /// The flags.
 #[derive(Clone, Debug, Args)]
+#[command(
+    group(ArgGroup::new(SHOWN).args(["files", "output", "top", "tree"]).multiple(true)),
+    group(ArgGroup::new(VIEW).args(["files", "top", "tree"]).multiple(true))
+)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a flag of the command line"
 )]
 pub(super) struct ReportFlags {
+    /// pprof files, also of other tools, and folders of them, shown merged [default: a list of the
+    /// folder of `agent run`]
+    #[arg(value_name = "FILE", conflicts_with = "folder")]
+    files: Vec<PathBuf>,
+
     /// Only profiles of this service
     #[arg(short, long, value_name = "NAME", help_heading = "Selection")]
     service: Option<String>,
@@ -36,6 +54,11 @@ pub(super) struct ReportFlags {
         value_parser = values::event()
     )]
     event: Option<&'static Kind>,
+
+    /// Values of this type, of files of other tools that have several, such as `inuse_space` [default: that which
+    /// the file names, else the last]
+    #[arg(long, value_name = "TYPE", help_heading = "Selection")]
+    sample_type: Option<String>,
 
     /// Only windows that begin at this time or later: '2 hours ago', -2h, 2026-11-21,
     /// 2026-11-21T15:20:00Z (UTC)
@@ -77,7 +100,7 @@ pub(super) struct ReportFlags {
         long,
         num_args = 2,
         value_names = ["BEFORE", "AFTER"],
-        conflicts_with_all = ["folder", "output"],
+        conflicts_with_all = ["folder", "output", "files", "top", "tree"],
         help_heading = "Comparison"
     )]
     diff: Vec<PathBuf>,
@@ -95,6 +118,35 @@ pub(super) struct ReportFlags {
         help_heading = "Comparison"
     )]
     fail_above: Option<Percent>,
+
+    /// Functions by their own time, with totals [default for FILE]
+    #[arg(long, conflicts_with = "output", help_heading = "Terminal")]
+    top: bool,
+
+    /// The calls as a tree; → has all the time of the row above it
+    #[arg(long, conflicts_with = "output", help_heading = "Terminal")]
+    tree: bool,
+
+    /// Rows of the table and of the tree [default: 20 and 100]
+    #[arg(
+        short = 'n',
+        long,
+        value_name = "N",
+        requires = VIEW,
+        help_heading = "Terminal",
+        value_parser = clap::value_parser!(u32).range(1..=MAX_LINES)
+    )]
+    lines: Option<u32>,
+
+    /// Leave out of the tree what is less than this part of all
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value = "1%",
+        requires = "tree",
+        help_heading = "Terminal"
+    )]
+    min_share: Percent,
 
     /// Merge them into this file, - for standard output
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
@@ -131,12 +183,12 @@ pub(super) struct ReportFlags {
         long,
         overrides_with = "no_internals",
         help_heading = "Output",
-        requires = "output"
+        requires = SHOWN
     )]
     internals: bool,
 
-    /// No such frames [default: in svg, speedscope, cpuprofile and the summary]
-    #[arg(long, help_heading = "Output", requires = "output")]
+    /// No such frames [default: in svg, speedscope, cpuprofile and the terminal]
+    #[arg(long, help_heading = "Output", requires = SHOWN)]
     no_internals: bool,
 
     /// Begin each stack with its thread, if profiles have it (`thread_labels`)
@@ -153,6 +205,16 @@ impl TryFrom<ReportFlags> for ReportOptions {
         {
             return Err(UsageError::EmptyRange);
         }
+        let internals = values::internals(flags.internals, flags.no_internals);
+        let is_shown =
+            flags.output.is_none() && (flags.top || flags.tree || !flags.files.is_empty());
+        let view = is_shown.then(|| ReportView {
+            table: flags.top || !flags.tree,
+            tree: flags.tree,
+            lines: flags.lines.and_then(|lines| usize::try_from(lines).ok()),
+            min_share: flags.min_share,
+            internals,
+        });
         let output = flags.output.map(|path| {
             let destination = Destination::from(path);
             Ok(ReportOutput {
@@ -160,7 +222,7 @@ impl TryFrom<ReportFlags> for ReportOptions {
                 destination,
                 threads: flags.threads,
                 function_names: flags.function_names,
-                internals: values::internals(flags.internals, flags.no_internals),
+                internals,
             })
         });
         let diff = match <[PathBuf; 2]>::try_from(flags.diff) {
@@ -181,7 +243,10 @@ impl TryFrom<ReportFlags> for ReportOptions {
                 from: flags.from,
                 to: flags.to,
             },
+            files: flags.files,
+            sample_type: flags.sample_type,
             output: output.transpose()?,
+            view,
             diff,
         })
     }
@@ -253,7 +318,7 @@ mod tests {
                 function_names: FunctionNames::Module,
                 internals: Internals::Hidden,
             }),
-            diff: None,
+            ..ReportOptions::default()
         };
         assert_eq!(options(&line), Ok(expected));
     }
@@ -277,11 +342,48 @@ mod tests {
     }
 
     #[test]
+    fn files_are_shown_in_the_terminal_or_converted() {
+        let view = |table, tree| ReportView {
+            table,
+            tree,
+            lines: None,
+            min_share: "1%".parse().unwrap(),
+            internals: Internals::ByFormat,
+        };
+        let shown = |line: &[&str]| options(line).unwrap().view;
+        assert_eq!(shown(&["a.pb.gz", "b"]), Some(view(true, false)));
+        assert_eq!(shown(&["--top"]), Some(view(true, false)));
+        assert_eq!(shown(&["a.pb.gz", "--tree"]), Some(view(false, true)));
+        assert_eq!(shown(&["--tree", "--top"]), Some(view(true, true)));
+        let line = "a.pb.gz --tree -n 5 --min-share 0.5% --internals --sample-type cpu";
+        let chosen = options(&line.split(' ').collect::<Vec<_>>()).unwrap();
+        assert_eq!(chosen.files, [PathBuf::from("a.pb.gz")]);
+        assert_eq!(chosen.sample_type.as_deref(), Some("cpu"));
+        let expected = ReportView {
+            lines: Some(5),
+            min_share: "0.5%".parse().unwrap(),
+            internals: Internals::Shown,
+            ..view(false, true)
+        };
+        assert_eq!(chosen.view, Some(expected));
+        let converted = options(&["a.pb.gz", "-o", "a.svg"]).unwrap();
+        assert_eq!(converted.view, None);
+        assert_eq!(converted.output.unwrap().format, Format::Svg);
+    }
+
+    #[test]
     fn what_is_not_valid_is_refused() {
         for line in [
             &["--diff", "a"][..],
             &["--diff", "a", "b", "-o", "x.svg"],
             &["--fail-above", "5%"],
+            &["a", "--diff", "a", "b"],
+            &["a", "--folder", "b"],
+            &["a", "-o", "x.svg", "--tree"],
+            &["--internals"],
+            &["-n", "5"],
+            &["a", "-n", "0"],
+            &["a", "--min-share", "5%"],
             &["--diff", "a", "b", "--fail-above", "-1"],
         ] {
             assert!(options(line).is_err(), "{line:?}");

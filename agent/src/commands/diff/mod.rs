@@ -1,18 +1,18 @@
 //! `agent report --diff`: what has changed between two profiles.
 
 mod comparison;
-mod source;
 mod table;
 
 use std::{
     io::{self, Write as _},
+    path::PathBuf,
     process::ExitCode,
 };
 
 use anyhow::{Result, bail};
 
 use self::{comparison::Comparison, table::Table};
-use super::{cli::DiffOptions, standard_output::print};
+use super::{cli::DiffOptions, sources, standard_output::print};
 use crate::{profile::Profile, store::Selection};
 
 /// Exit status where something grew by more than it may.
@@ -23,9 +23,16 @@ const GREW: u8 = 3;
 /// # Errors
 ///
 /// One sentence that says what to do: when one cannot be read, or they are of two kinds.
-pub(super) fn run(options: &DiffOptions, selection: &Selection) -> Result<ExitCode> {
-    let before = source::read(&options.before, selection)?;
-    let after = source::read(&options.after, selection)?;
+pub(super) fn run(
+    options: &DiffOptions,
+    selection: &Selection,
+    sample_type: Option<&str>,
+) -> Result<ExitCode> {
+    let read = |path: &PathBuf| -> Result<Profile> {
+        let loaded = sources::load(std::slice::from_ref(path), selection, sample_type)?;
+        Ok(loaded.profile)
+    };
+    let (before, after) = (read(&options.before)?, read(&options.after)?);
     check_kinds(&before, &after)?;
     let comparison = Comparison::new(&before, &after, options.normalize);
     let table = Table::new(&comparison);

@@ -1,4 +1,4 @@
-//! The summary of a profile, printed on standard error.
+//! The summary of a profile, printed on standard error, or where it was asked for on standard output.
 //!
 //! Invariants: a name from another process cannot control the terminal; no row of a table is wider
 //! than the terminal.
@@ -9,7 +9,7 @@ mod states;
 mod table;
 
 pub(super) use self::{
-    rank::{FunctionRow, Named, hottest_functions},
+    rank::{FunctionRow, Named, NamedFunctions, hottest_functions},
     share::percent,
     table::{MIN_NAME_WIDTH, function_text, more_rows, name_and_place, subject_text},
 };

@@ -92,45 +92,77 @@ impl Named {
     }
 }
 
+/// The functions of a profile as they are shown.
+#[derive(Debug)]
+pub(crate) struct NamedFunctions {
+    /// Each once.
+    pub(crate) functions: Vec<Named>,
+    /// Indices of the functions of each location, the innermost first.
+    locations: Vec<Vec<usize>>,
+}
+
+impl NamedFunctions {
+    pub(crate) fn of(profile: &Profile) -> Self {
+        let mut functions = Vec::new();
+        let mut indices = HashMap::new();
+        let mut index = |function: Named| {
+            *indices.entry(function).or_insert_with_key(|function| {
+                functions.push(function.clone());
+                functions.len() - 1
+            })
+        };
+        let locations = profile.locations.iter();
+        let locations = locations
+            .map(|location| {
+                let functions = Named::of(profile, location).into_iter();
+                functions.map(&mut index).collect()
+            })
+            .collect();
+        Self {
+            functions,
+            locations,
+        }
+    }
+
+    /// Indices of the functions of a sample, leaf first, without the markers that say what its thread does:
+    /// the function that waits is the leaf, not what it waits for.
+    pub(crate) fn stack<'a>(
+        &'a self,
+        profile: &'a Profile,
+        sample: &Sample,
+    ) -> impl DoubleEndedIterator<Item = usize> + 'a {
+        let stack = &profile.stacks[sample.stack.0 as usize];
+        let stack = stack.iter().skip(profile.leaf_markers(sample).count);
+        stack.flat_map(|id| &self.locations[id.0 as usize]).copied()
+    }
+}
+
 /// All functions, the highest value first.
 pub(crate) fn hottest_functions(profile: &Profile) -> Vec<FunctionRow> {
-    let mut rows = Vec::new();
-    let mut indices = HashMap::new();
-    let mut row = |function: Named| {
-        *indices.entry(function).or_insert_with_key(|function| {
-            rows.push(FunctionRow {
-                function: function.clone(),
-                own: 0,
-                total: 0,
-            });
-            rows.len() - 1
-        })
-    };
-    let locations = profile.locations.iter();
-    let locations: Vec<Vec<usize>> = locations
-        .map(|location| {
-            let functions = Named::of(profile, location).into_iter();
-            functions.map(&mut row).collect()
-        })
-        .collect();
+    let named = NamedFunctions::of(profile);
+    let mut values = vec![(0, 0); named.functions.len()];
     let mut seen = HashSet::new();
     for sample in &profile.samples {
         seen.clear();
-        let stack = profile.stacks[sample.stack.0 as usize].iter();
-        // The function that waits is the leaf, not what it waits for.
-        let stack = stack.skip(profile.leaf_markers(sample).count);
-        let functions = stack.flat_map(|id| &locations[id.0 as usize]);
-        for (depth, &index) in functions.enumerate() {
-            let row = &mut rows[index];
+        for (depth, index) in named.stack(profile, sample).enumerate() {
+            let (own, total) = &mut values[index];
             if depth == 0 {
-                row.own += sample.value;
+                *own += sample.value;
             }
             if seen.insert(index) {
-                row.total += sample.value;
+                *total += sample.value;
             }
         }
     }
-    rows.retain(|row| row.total != 0);
+    let rows = named.functions.into_iter().zip(values);
+    let mut rows: Vec<_> = rows
+        .filter(|&(_, (_, total))| total != 0)
+        .map(|(function, (own, total))| FunctionRow {
+            function,
+            own,
+            total,
+        })
+        .collect();
     // The sort is stable: of equals the first one stays first.
     rows.sort_by_key(|row| Reverse((row.own, row.total)));
     rows

@@ -30,6 +30,7 @@ pub(crate) const MIN_NAME_WIDTH: usize = 20;
 pub struct Summary<'a> {
     profile: Cow<'a, Profile>,
     width: usize,
+    function_rows: usize,
 }
 
 impl<'a> Summary<'a> {
@@ -44,11 +45,25 @@ impl<'a> Summary<'a> {
         Self {
             profile,
             width: terminal::width(&Term::stderr()),
+            function_rows: FUNCTION_ROWS,
+        }
+    }
+
+    /// The profile as it is shown: without frames of interpreters unless these are asked for.
+    pub(crate) fn shown_profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// The summary with so many functions, without their table for 0.
+    #[must_use]
+    pub(crate) fn with_functions(self, function_rows: usize) -> Self {
+        Self {
+            function_rows,
+            ..self
         }
     }
 
     /// The summary in so many columns.
-    #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn with_width(self, width: usize) -> Self {
         Self { width, ..self }
@@ -57,8 +72,15 @@ impl<'a> Summary<'a> {
     fn write_head(&self, formatter: &mut fmt::Formatter<'_>, total: u64) -> fmt::Result {
         let kind = self.profile.kind;
         let duration = self.profile.duration.as_secs_f64();
+        let during = if self.profile.duration.is_zero() {
+            // Of what is in memory at one time, for example.
+            String::new()
+        } else {
+            format!(" in {duration:.1} s")
+        };
         let subject = match &*self.profile.processes {
             [] => "all processes".to_owned(),
+            [process] if process.pid == 0 && process.name.is_empty() => "all processes".to_owned(),
             [process] if process.pid == 0 => process_text(process),
             [process] => subject_text(process),
             several => format!("{} processes", several.len()),
@@ -66,8 +88,12 @@ impl<'a> Summary<'a> {
         if total != 0 {
             writeln!(
                 formatter,
-                "{subject}: {total} {} in {duration:.1} s, {} {}",
-                plural(total, "sample", "samples"),
+                "{subject}: {total} {}{during}, {} {}",
+                if kind.is_foreign() {
+                    kind.names.sample_types[0].name
+                } else {
+                    plural(total, "sample", "samples")
+                },
                 kind.unit.text(self.profile.total_value()),
                 kind.words.total,
             )?;
@@ -152,7 +178,7 @@ impl<'a> Summary<'a> {
         columns: &Columns,
     ) -> fmt::Result {
         let rows = hottest_functions(&self.profile);
-        let shown = &rows[..rows.len().min(FUNCTION_ROWS)];
+        let shown = &rows[..rows.len().min(self.function_rows)];
         let width = self
             .width
             .saturating_sub(2 * (columns.width + 3) + 1)
@@ -192,7 +218,9 @@ impl fmt::Display for Summary<'_> {
             if self.profile.processes.len() > 1 {
                 self.write_processes(formatter, &columns)?;
             }
-            self.write_functions(formatter, &columns)?;
+            if self.function_rows != 0 {
+                self.write_functions(formatter, &columns)?;
+            }
         }
         let losses = losses::sentences(&self.profile.filtered_out, &self.profile.losses);
         if !losses.is_empty() {

@@ -40,6 +40,6 @@ mod wire;
 mod write;
 
 pub use self::{
-    read::{PprofFile, PprofHeader, PprofReadError},
+    read::{PprofFile, PprofHeader, PprofProfile, PprofReadError},
     write::write,
 };

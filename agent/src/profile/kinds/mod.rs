@@ -4,6 +4,7 @@
 //! [`Kind`] what differs.
 
 pub mod cpu;
+mod foreign;
 pub mod gil;
 pub mod gil_held;
 pub mod growth;
@@ -15,7 +16,10 @@ pub mod page_faults;
 pub mod run_queue;
 pub mod wall;
 
-pub use self::cpu::KIND as CPU;
+pub use self::{
+    cpu::KIND as CPU,
+    foreign::{ForeignTypes, foreign},
+};
 
 use agent_common::record::ProfileKind;
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::formats::pprof::wire::MalformedMessage;
+use crate::{formats::pprof::wire::MalformedMessage, text::printable};
 
 /// Why a file could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +19,17 @@ pub enum PprofReadError {
     /// It is not a profile, or not one that the agent wrote.
     #[error("it is not a profile written by agent")]
     Foreign,
+    /// It has no values of the type that is asked for.
+    #[error("it has no values of type {}: choose one of {}", printable(wanted), printable(&known.join(", ")))]
+    NoType {
+        /// The type.
+        wanted: String,
+        /// The types that it has.
+        known: Vec<String>,
+    },
+    /// Values are below zero.
+    #[error("it has values below zero, as the difference of two profiles has")]
+    Negative,
     /// A part of the file is malformed.
     #[error("its {what} are malformed")]
     Malformed {

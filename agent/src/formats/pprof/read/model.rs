@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     num::NonZeroU32,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use prost::Message;
@@ -11,7 +11,7 @@ use prost::Message;
 use super::{
     comments::Comments,
     error::{PprofReadError, malformed},
-    outline::{Outline, amount, check_total, tag},
+    outline::{Outline, Reading, amount, check_total, tag},
 };
 use crate::{
     aggregate::{Interner, index},
@@ -30,35 +30,55 @@ use crate::{
 /// Most bytes of a message in a table; the longest is a sample with a deep stack.
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
 
+/// Most bytes of one in a file of another tool.
+const MAX_FOREIGN_MESSAGE_BYTES: usize = 1 << 20;
+
+/// Stands for a frame of which a file of another tool says nothing.
+const UNKNOWN: &str = "[unknown]";
+
 /// First address of the kernel, on all 64-bit architectures.
 const KERNEL_START: u64 = 1 << 63;
 
 /// Label with the name of the service.
 const SERVICE_NAME: &str = "service_name";
 
-/// Reads the message of a file.
-pub(super) fn read(message: &[u8]) -> Result<Profile, PprofReadError> {
-    let outline = Outline::of(message)?;
+/// Reads the message of a file: the profile, and the types of values with the index of the one that is read.
+pub(super) fn read(
+    message: &[u8],
+    reading: Reading<'_>,
+) -> Result<(Profile, (Vec<String>, usize)), PprofReadError> {
+    let outline = Outline::of(message, reading)?;
     let comments = outline.comments()?;
+    let decoder = Decoder {
+        max_bytes: if outline.is_lenient {
+            MAX_FOREIGN_MESSAGE_BYTES
+        } else {
+            MAX_MESSAGE_BYTES
+        },
+    };
     let mut reader = ModelReader {
-        mappings: table(message, tag::MAPPING, |mapping: &schema::Mapping| {
+        mappings: decoder.table(message, tag::MAPPING, |mapping: &schema::Mapping| {
             mapping.id
         })?,
-        functions: table(message, tag::FUNCTION, |function: &schema::Function| {
+        functions: decoder.table(message, tag::FUNCTION, |function: &schema::Function| {
             function.id
         })?,
+        decoder,
         outline,
         tables: ModelTables::default(),
     };
     let mut locations = HashMap::new();
     for location in Fields::of(message).all(tag::LOCATION) {
-        let location: schema::Location = decode(location)?;
+        let location: schema::Location = decoder.decode(location)?;
         locations.insert(location.id, reader.location(&location)?);
     }
     let first = reader.first_image(message)?;
     let mut processes = ProcessTable::new(&comments, first);
+    if !reader.outline.is_agents {
+        processes.name_by_program();
+    }
     for sample in Fields::of(message).all(tag::SAMPLE) {
-        reader.sample(&decode(sample)?, &locations, &mut processes)?;
+        reader.sample(&decoder.decode(sample)?, &locations, &mut processes)?;
     }
     let ModelReader {
         outline, tables, ..
@@ -89,26 +109,39 @@ pub(super) fn read(message: &[u8]) -> Result<Profile, PprofReadError> {
         losses: comments.losses,
         filtered_out: comments.filtered_out,
     };
-    Ok(profile)
+    Ok((profile, outline.types))
 }
 
-fn decode<M: Message + Default>(message: &[u8]) -> Result<M, PprofReadError> {
-    if message.len() > MAX_MESSAGE_BYTES {
-        return Err(malformed("bytes"));
+/// Decodes messages of tables.
+#[derive(Clone, Copy)]
+struct Decoder {
+    /// Most bytes of one.
+    max_bytes: usize,
+}
+
+impl Decoder {
+    fn decode<M: Message + Default>(self, message: &[u8]) -> Result<M, PprofReadError> {
+        if message.len() > self.max_bytes {
+            return Err(malformed("bytes"));
+        }
+        M::decode(message).map_err(|_| malformed("bytes"))
     }
-    M::decode(message).map_err(|_| malformed("bytes"))
-}
 
-/// The messages of a table, by id.
-fn table<M: Message + Default>(
-    message: &[u8],
-    tag: u64,
-    id: impl Fn(&M) -> u64,
-) -> Result<HashMap<u64, M>, PprofReadError> {
-    let messages = Fields::of(message).all(tag).map(decode);
-    messages
-        .map(|message| message.map(|message| (id(&message), message)))
-        .collect()
+    /// The messages of a table, by id.
+    fn table<M: Message + Default>(
+        self,
+        message: &[u8],
+        tag: u64,
+        id: impl Fn(&M) -> u64,
+    ) -> Result<HashMap<u64, M>, PprofReadError> {
+        let messages = Fields::of(message).all(tag);
+        messages
+            .map(|message| {
+                let message = self.decode(message)?;
+                Ok((id(&message), message))
+            })
+            .collect()
+    }
 }
 
 /// Tables of the profile being built.
@@ -131,6 +164,7 @@ struct ReadLocation {
 }
 
 struct ModelReader<'a> {
+    decoder: Decoder,
     outline: Outline<'a>,
     mappings: HashMap<u64, schema::Mapping>,
     functions: HashMap<u64, schema::Function>,
@@ -139,22 +173,34 @@ struct ModelReader<'a> {
 
 impl ModelReader<'_> {
     fn location(&mut self, location: &schema::Location) -> Result<ReadLocation, PprofReadError> {
+        let is_lenient = self.outline.is_lenient;
         let code = match location.address {
             0 => None,
+            // Other tools may not know where code is from.
+            _ if is_lenient && !self.mappings.contains_key(&location.mapping_id) => None,
             address => Some(self.code(location.mapping_id, address)?),
         };
-        if code.is_none() && location.line.len() != 1 {
+        if code.is_none() && location.line.len() != 1 && !is_lenient {
             return Err(malformed("locations"));
         }
         let mut is_python = false;
         let mut lines = Vec::with_capacity(location.line.len());
         for line in &location.line {
-            let line_number = line_number(line.line)?;
+            let line_number = self.line_number(line.line)?;
             let function = self.function(line.function_id, line_number, code)?;
-            is_python |= function.kind == FrameKind::Python;
+            // What has no address is of any language in a file of another tool.
+            let is_certain = self.outline.is_agents || has_extension_of_python(&function.file);
+            is_python |= function.kind == FrameKind::Python && is_certain;
             lines.push(Line {
                 function: FunctionId(self.tables.functions.index(function)),
                 line: line_number,
+            });
+        }
+        if lines.is_empty() && code.is_none() {
+            let function = unnamed(location.address);
+            lines.push(Line {
+                function: FunctionId(self.tables.functions.index(function)),
+                line: None,
             });
         }
         let location = Location {
@@ -176,12 +222,12 @@ impl ModelReader<'_> {
         let function = self.functions.get(&id);
         let function = function.ok_or_else(|| malformed("functions"))?;
         let name = match self.outline.text_at(function.system_name)? {
-            "" => self.outline.text_at(function.name)?,
             // The name has its module too.
-            plain => plain,
+            plain if !plain.is_empty() && self.outline.is_agents => plain,
+            _ => self.outline.text_at(function.name)?,
         };
         let file = self.outline.text_at(function.filename)?;
-        let first_line = line_number(function.start_line)?;
+        let first_line = self.line_number(function.start_line)?;
         let kind = match code {
             Some(code) if self.tables.executables.get(code.executable.0).is_kernel() => {
                 FrameKind::Kernel
@@ -234,7 +280,7 @@ impl ModelReader<'_> {
         let Some(mapping) = Fields::of(message).all(tag::MAPPING).next() else {
             return Ok(None);
         };
-        let mapping: schema::Mapping = decode(mapping)?;
+        let mapping: schema::Mapping = self.decoder.decode(mapping)?;
         let path = self.outline.text_at(mapping.filename)?;
         let image = Image {
             start: mapping.memory_start,
@@ -246,13 +292,29 @@ impl ModelReader<'_> {
         Ok((!path.is_empty() && !path.starts_with('[')).then_some(image))
     }
 
+    fn line_number(&self, number: i64) -> Result<Option<NonZeroU32>, PprofReadError> {
+        match u32::try_from(number) {
+            Ok(number) => Ok(NonZeroU32::new(number)),
+            Err(_) if self.outline.is_lenient => Ok(None),
+            Err(_) => Err(malformed("lines")),
+        }
+    }
+
+    /// The number of a process or a thread; other tools may have other numbers by that name.
+    fn id(&self, number: i64) -> Result<u32, PprofReadError> {
+        match u32::try_from(number) {
+            Err(_) if self.outline.is_lenient => Ok(0),
+            number => number.map_err(|_| malformed("labels")),
+        }
+    }
+
     fn sample(
         &mut self,
         sample: &schema::Sample,
         locations: &HashMap<u64, ReadLocation>,
         processes: &mut ProcessTable,
     ) -> Result<(), PprofReadError> {
-        let measured = amount(&sample.value, self.outline.kind)?;
+        let measured = amount(&sample.value, self.outline.columns)?;
         self.tables.total += measured;
         check_total(self.tables.total)?;
         if measured == Amount::default() {
@@ -261,8 +323,8 @@ impl ModelReader<'_> {
         let mut labels = SampleLabels::default();
         for label in &sample.label {
             match self.outline.text_at(label.key)? {
-                THREAD_ID => labels.tid = id(label.num)?,
-                PROCESS_ID => labels.pid = id(label.num)?,
+                THREAD_ID => labels.tid = self.id(label.num)?,
+                PROCESS_ID => labels.pid = self.id(label.num)?,
                 THREAD_NAME => labels.thread = self.outline.text_at(label.str)?,
                 PROCESS_NAME => labels.process = self.outline.text_at(label.str)?,
                 _ => {}
@@ -330,6 +392,16 @@ impl ProcessTable {
         }
     }
 
+    /// Names the process that no other name is known of by its program.
+    fn name_by_program(&mut self) {
+        let program = self.unnamed.images.first().map(|image| &image.path);
+        if let Some(name) = program.and_then(|path| path.file_name())
+            && self.unnamed.name.is_empty()
+        {
+            self.unnamed.name = name.to_string_lossy().into_owned();
+        }
+    }
+
     fn index(&mut self, pid: u32, name: &str) -> ProcessIndex {
         if pid != 0 || !name.is_empty() {
             self.has_process_labels = true;
@@ -394,11 +466,22 @@ fn kind_and_path(name: &str, address: u64) -> (ExecutableKind, &str) {
     }
 }
 
-fn line_number(number: i64) -> Result<Option<NonZeroU32>, PprofReadError> {
-    let number = u32::try_from(number).map_err(|_| malformed("lines"))?;
-    Ok(NonZeroU32::new(number))
+/// The function of a frame of which a file says at most the address.
+fn unnamed(address: u64) -> Function {
+    let (name, kind) = match address {
+        0 => (UNKNOWN.to_owned(), FrameKind::Marker),
+        address => (format!("{address:#x}"), FrameKind::Native),
+    };
+    Function {
+        name,
+        file: String::new(),
+        first_line: None,
+        kind,
+    }
 }
 
-fn id(number: i64) -> Result<u32, PprofReadError> {
-    u32::try_from(number).map_err(|_| malformed("labels"))
+fn has_extension_of_python(file: &str) -> bool {
+    Path::new(file)
+        .extension()
+        .is_some_and(|extension| extension == "py")
 }

@@ -5,10 +5,11 @@ use std::time::{Duration, SystemTime};
 use super::{
     comments::Comments,
     error::{PprofReadError, malformed},
+    types::{Columns, Counted, FileTypes, MAX_TYPES, TypeName},
 };
 use crate::{
     formats::pprof::wire::{FieldValue, Fields, MalformedMessage, number},
-    profile::{Amount, CPU, Kind, Period, SampleType, ValueSource},
+    profile::{Amount, CPU, Kind, Period, ValueSource},
 };
 
 /// Most entries of a table: strings, functions, locations, samples.
@@ -16,6 +17,9 @@ const MAX_ENTRIES: usize = 1 << 20;
 
 /// Valid sampling periods in nanoseconds: 1 µs to an hour.
 const PERIODS_NS: std::ops::RangeInclusive<u64> = 1_000..=3_600_000_000_000;
+
+/// Stands for a text that cannot be read.
+const NOT_UTF8: &str = "[not UTF-8]";
 
 /// Field numbers of a profile.
 pub(super) mod tag {
@@ -27,8 +31,22 @@ pub(super) mod tag {
     pub(in super::super) const TEXT: u64 = 6;
     pub(in super::super) const TIME: u64 = 9;
     pub(in super::super) const DURATION: u64 = 10;
+    pub(in super::super) const PERIOD_TYPE: u64 = 11;
     pub(in super::super) const PERIOD: u64 = 12;
     pub(in super::super) const COMMENT: u64 = 13;
+    pub(in super::super) const DEFAULT_TYPE: u64 = 14;
+}
+
+/// Whose files are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading<'a> {
+    /// Those of the agent; all others are an error.
+    Own,
+    /// Those of other tools too, the values of this type, else of the default one.
+    Any {
+        /// The name of the type.
+        sample_type: Option<&'a str>,
+    },
 }
 
 /// Strings, comments and times of a file.
@@ -39,10 +57,17 @@ pub(super) struct Outline<'a> {
     pub(super) duration: Duration,
     pub(super) period: u64,
     pub(super) kind: &'static Kind,
+    pub(super) columns: Columns,
+    /// The names of the types of values, and the index of the one that is read.
+    pub(super) types: (Vec<String>, usize),
+    /// Whether files of other tools are read too.
+    pub(super) is_lenient: bool,
+    /// Whether the agent has written it.
+    pub(super) is_agents: bool,
 }
 
 impl<'a> Outline<'a> {
-    pub(super) fn of(message: &'a [u8]) -> Result<Self, PprofReadError> {
+    pub(super) fn of(message: &'a [u8], reading: Reading<'_>) -> Result<Self, PprofReadError> {
         let mut outline = Self {
             texts: Vec::new(),
             comments: Vec::new(),
@@ -50,8 +75,14 @@ impl<'a> Outline<'a> {
             duration: Duration::ZERO,
             period: 0,
             kind: &CPU,
+            columns: own_columns(&CPU),
+            types: (Vec::new(), 0),
+            is_lenient: reading != Reading::Own,
+            is_agents: false,
         };
         let mut types = Vec::new();
+        let mut period_type = None;
+        let mut default_type = 0;
         // Number of entries, by field number.
         let mut entries = [0; 16];
         for field in Fields::of(message) {
@@ -80,10 +111,51 @@ impl<'a> Outline<'a> {
                 }
                 (tag::DURATION, FieldValue::Number(time)) => outline.duration = nanoseconds(time)?,
                 (tag::PERIOD, FieldValue::Number(time)) => outline.period = time,
+                (tag::PERIOD_TYPE, FieldValue::Bytes(of)) => period_type = Some(of),
+                (tag::DEFAULT_TYPE, FieldValue::Number(index)) => default_type = index,
                 _ => {}
             }
         }
-        outline.kind = outline.kind_of(&types)?;
+        if types.len() > MAX_TYPES {
+            return Err(malformed("types"));
+        }
+        outline.is_agents = outline.has_comment_of_the_agent();
+        let types = FileTypes {
+            values: types.into_iter().map(|of| outline.type_name(of)).collect(),
+            period: period_type.map_or(("", ""), |of| outline.type_name(of)),
+            default: outline.text(default_type).unwrap_or_default(),
+        };
+        match reading {
+            Reading::Own => outline.set_own_kind(&types)?,
+            Reading::Any { sample_type } => outline.set_kind(&types, sample_type)?,
+        }
+        Ok(outline)
+    }
+
+    /// Sets the kind of a file of any tool.
+    fn set_kind(
+        &mut self,
+        types: &FileTypes<'_>,
+        sample_type: Option<&str>,
+    ) -> Result<(), PprofReadError> {
+        let chosen = types.chosen(sample_type)?;
+        let period = self.period;
+        let is_own = self.set_own_kind(types).is_ok()
+            && chosen == self.columns.value
+            // Files of Go have the same names.
+            && (self.is_agents || !self.kind.is_named_as_in_go());
+        if !is_own {
+            self.period = i64::try_from(period).map_or(0, i64::unsigned_abs);
+            (self.kind, self.columns) = types.kind_of(chosen, self.period)?;
+        }
+        self.types = (types.names(), chosen);
+        Ok(())
+    }
+
+    /// Sets the kind of a file that the agent wrote.
+    fn set_own_kind(&mut self, types: &FileTypes<'_>) -> Result<(), PprofReadError> {
+        let outline = self;
+        outline.kind = kind_of(&types.values)?;
         if outline.kind.is_named_as_in_go() {
             let comments = outline.comments()?;
             outline.period = comments.period.unwrap_or_default();
@@ -102,30 +174,29 @@ impl<'a> Outline<'a> {
         if !is_valid {
             return Err(malformed("times"));
         }
-        Ok(outline)
+        outline.columns = own_columns(outline.kind);
+        outline.types = (types.names(), outline.columns.value);
+        Ok(())
     }
 
-    /// The kind whose samples have values of these types.
-    fn kind_of(&self, types: &[&[u8]]) -> Result<&'static Kind, PprofReadError> {
-        let text = |index| self.text(index).unwrap_or_default();
-        let is_of = |of: &SampleType, message: &[u8]| {
-            let [mut name, mut unit] = [0, 0];
-            for field in Fields::of(message) {
-                match field {
-                    Ok((1, FieldValue::Number(index))) => name = index,
-                    Ok((2, FieldValue::Number(index))) => unit = index,
-                    _ => return false,
-                }
+    fn has_comment_of_the_agent(&self) -> bool {
+        let comments = self.comments.iter();
+        let mut texts = comments.filter_map(|&index| self.text(index).ok());
+        texts.any(|text| text.starts_with(concat!(env!("CARGO_PKG_NAME"), " ")))
+    }
+
+    /// Name and unit of a type; empty where they are not valid.
+    fn type_name(&self, message: &[u8]) -> TypeName<'a> {
+        let [mut name, mut unit] = [0, 0];
+        for field in Fields::of(message) {
+            match field {
+                Ok((1, FieldValue::Number(index))) => name = index,
+                Ok((2, FieldValue::Number(index))) => unit = index,
+                _ => return ("", ""),
             }
-            (text(name), text(unit)) == (of.name, of.unit)
-        };
-        let mut kinds = Kind::ALL.iter().copied();
-        let found = kinds.find(|kind| {
-            let mut pairs = kind.names.sample_types.iter().zip(types);
-            kind.names.sample_types.len() == types.len()
-                && pairs.all(|(of, message)| is_of(of, message))
-        });
-        found.ok_or(PprofReadError::Foreign)
+        }
+        let text = |index| self.text(index).unwrap_or_default();
+        (text(name), text(unit))
     }
 
     /// A string of the table.
@@ -133,8 +204,12 @@ impl<'a> Outline<'a> {
         let text = usize::try_from(index)
             .ok()
             .and_then(|index| self.texts.get(index));
-        let text = text.and_then(|text| str::from_utf8(text).ok());
-        text.ok_or_else(|| malformed("texts"))
+        let text = text.ok_or_else(|| malformed("texts"))?;
+        match str::from_utf8(text) {
+            Ok(text) => Ok(text),
+            Err(_) if self.is_lenient => Ok(NOT_UTF8),
+            Err(_) => Err(malformed("texts")),
+        }
     }
 
     /// A string of the table, by an index of the schema's type.
@@ -151,41 +226,65 @@ impl<'a> Outline<'a> {
     }
 }
 
+/// The kind whose samples have values of these types.
+fn kind_of(types: &[TypeName<'_>]) -> Result<&'static Kind, PprofReadError> {
+    let mut kinds = Kind::ALL.iter().copied();
+    let found = kinds.find(|kind| {
+        let own = kind.names.sample_types.iter().map(|of| (of.name, of.unit));
+        own.eq(types.iter().copied())
+    });
+    found.ok_or(PprofReadError::Foreign)
+}
+
+/// How the values of a kind of the agent are read.
+fn own_columns(kind: &Kind) -> Columns {
+    let types = &kind.names.sample_types;
+    let of = |source| types.iter().position(|of| of.source == source);
+    Columns {
+        types: types.len(),
+        counted: of(ValueSource::Count).map_or(Counted::Once, Counted::By),
+        value: of(ValueSource::Value).unwrap_or(0),
+        factor: 1,
+    }
+}
+
 /// What a sample measured, without decoding the rest of it.
-pub(super) fn amount_of(sample: &[u8], kind: &Kind) -> Result<Amount, PprofReadError> {
+pub(super) fn amount_of(sample: &[u8], columns: Columns) -> Result<Amount, PprofReadError> {
     let mut values = Vec::new();
     for field in Fields::of(sample) {
         match field? {
             (2, FieldValue::Number(value)) => values.push(value.cast_signed()),
             (2, FieldValue::Bytes(mut packed)) => {
-                while !packed.is_empty() && values.len() <= kind.names.sample_types.len() {
+                while !packed.is_empty() && values.len() <= columns.types {
                     let value = number(&mut packed).ok_or(MalformedMessage)?;
                     values.push(value.cast_signed());
                 }
             }
             _ => {}
         }
-        if values.len() > kind.names.sample_types.len() {
+        if values.len() > columns.types {
             break;
         }
     }
-    amount(&values, kind)
+    amount(&values, columns)
 }
 
-/// What the values of a sample of a kind are together.
-pub(super) fn amount(values: &[i64], kind: &Kind) -> Result<Amount, PprofReadError> {
-    if values.len() != kind.names.sample_types.len() {
+/// What the values of a sample are together.
+pub(super) fn amount(values: &[i64], columns: Columns) -> Result<Amount, PprofReadError> {
+    if values.len() != columns.types {
         return Err(malformed("values"));
     }
-    let mut amount = Amount::default();
-    for (of, value) in kind.names.sample_types.iter().zip(values) {
-        let value = u64::try_from(*value).map_err(|_| malformed("values"))?;
-        match of.source {
-            ValueSource::Count => amount.count = value,
-            ValueSource::Value => amount.value = value,
-        }
-    }
-    Ok(amount)
+    let read = |index: usize| u64::try_from(values[index]).map_err(|_| PprofReadError::Negative);
+    let value = read(columns.value)?
+        .checked_mul(columns.factor)
+        .ok_or_else(|| malformed("values"))?;
+    let count = match columns.counted {
+        Counted::By(index) => read(index)?,
+        Counted::AsValue => value,
+        Counted::Periods(period) => value.div_ceil(period.max(1)),
+        Counted::Once => u64::from(value != 0),
+    };
+    Ok(Amount { count, value })
 }
 
 fn nanoseconds(number: u64) -> Result<Duration, PprofReadError> {

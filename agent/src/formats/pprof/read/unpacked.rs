@@ -11,7 +11,7 @@ use flate2::read::GzDecoder;
 use super::{
     error::PprofReadError,
     model,
-    outline::{Outline, amount_of, check_total, tag},
+    outline::{Outline, Reading, amount_of, check_total, tag},
 };
 use crate::{
     formats::pprof::wire::Fields,
@@ -20,6 +20,12 @@ use crate::{
 
 /// Most bytes of a decompressed file; one with a hundred thousand deep stacks has half of that.
 const MAX_BYTES: u64 = 32 << 20;
+
+/// Most bytes of a decompressed file that a person names.
+const MAX_NAMED_BYTES: u64 = 64 << 20;
+
+/// The first bytes of a gzip file.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// A decompressed pprof file.
 #[derive(Debug)]
@@ -40,22 +46,41 @@ pub struct PprofHeader {
     pub total: Amount,
 }
 
+/// A profile that any tool may have written.
+#[derive(Clone, Debug)]
+pub struct PprofProfile {
+    /// The profile.
+    pub profile: Profile,
+    /// The types of values that the file has.
+    pub sample_types: Vec<String>,
+    /// Index of the one that the profile has.
+    pub sample_type: usize,
+}
+
 impl PprofFile {
-    /// Decompresses a file.
+    /// Most bytes of a file of any tool, compressed or not.
+    pub const MAX_BYTES_OF_ANY_TOOL: u64 = MAX_NAMED_BYTES;
+
+    /// Decompresses a file of the agent.
     ///
     /// # Errors
     ///
     /// When it is not a gzip file, or too large.
     pub fn new(file: &[u8]) -> Result<Self, PprofReadError> {
-        let mut message = Vec::new();
-        let mut unpacker = GzDecoder::new(file).take(MAX_BYTES + 1);
-        unpacker
-            .read_to_end(&mut message)
-            .map_err(PprofReadError::Gzip)?;
-        if message.len() as u64 > MAX_BYTES {
-            return Err(PprofReadError::TooLarge { limit: MAX_BYTES });
+        unpacked(file, MAX_BYTES).map(Self)
+    }
+
+    /// Decompresses a file of any tool, if it is compressed.
+    ///
+    /// # Errors
+    ///
+    /// When it is not a complete gzip file, or too large.
+    pub fn of_any_tool(file: Vec<u8>) -> Result<Self, PprofReadError> {
+        if file.starts_with(&GZIP) {
+            unpacked(&file, MAX_NAMED_BYTES).map(Self)
+        } else {
+            Ok(Self(file))
         }
-        Ok(Self(message))
     }
 
     /// Reads the header, at a fraction of the cost of the profile.
@@ -64,10 +89,10 @@ impl PprofFile {
     ///
     /// When it is not a profile that the agent wrote.
     pub fn head(&self) -> Result<PprofHeader, PprofReadError> {
-        let outline = Outline::of(&self.0)?;
+        let outline = Outline::of(&self.0, Reading::Own)?;
         let mut total = Amount::default();
         for sample in Fields::of(&self.0).all(tag::SAMPLE) {
-            total += amount_of(sample, outline.kind)?;
+            total += amount_of(sample, outline.columns)?;
         }
         check_total(total)?;
         Ok(PprofHeader {
@@ -85,8 +110,38 @@ impl PprofFile {
     ///
     /// When it is not a profile that the agent wrote.
     pub fn profile(&self) -> Result<Profile, PprofReadError> {
-        model::read(&self.0)
+        let (profile, _) = model::read(&self.0, Reading::Own)?;
+        Ok(profile)
     }
+
+    /// Reads the profile that any tool may have written: the values of the type with this name, else of
+    /// that which is shown by default.
+    ///
+    /// # Errors
+    ///
+    /// When it is not a profile, or has no values of the type.
+    pub fn any_profile(&self, sample_type: Option<&str>) -> Result<PprofProfile, PprofReadError> {
+        let (profile, (sample_types, sample_type)) =
+            model::read(&self.0, Reading::Any { sample_type })?;
+        Ok(PprofProfile {
+            profile,
+            sample_types,
+            sample_type,
+        })
+    }
+}
+
+/// The content of a gzip file.
+fn unpacked(file: &[u8], limit: u64) -> Result<Vec<u8>, PprofReadError> {
+    let mut message = Vec::new();
+    let mut unpacker = GzDecoder::new(file).take(limit + 1);
+    unpacker
+        .read_to_end(&mut message)
+        .map_err(PprofReadError::Gzip)?;
+    if message.len() as u64 > limit {
+        return Err(PprofReadError::TooLarge { limit });
+    }
+    Ok(message)
 }
 
 #[cfg(test)]

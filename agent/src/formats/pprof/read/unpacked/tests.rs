@@ -187,6 +187,21 @@ fn other_files_are_rejected() {
 }
 
 #[test]
+fn the_reader_of_any_tool_reads_the_same_of_the_agent() {
+    for &kind in Kind::ALL {
+        let profile = of_kind(example_processes("main.py"), kind);
+        let bytes = encoded(&profile, EncodeOptions::default());
+        let own = PprofFile::new(&bytes).unwrap().profile().unwrap();
+        let file = PprofFile::of_any_tool(bytes).unwrap();
+        let any = file.any_profile(None).unwrap();
+        assert_eq!(any.profile.kind, kind);
+        assert_eq!(any.sample_type, kind.default_type);
+        assert_eq!(folded(&any.profile, true), folded(&own, true));
+        assert_eq!(any.profile.processes.len(), own.processes.len());
+    }
+}
+
+#[test]
 fn numbers_out_of_range_are_rejected() {
     let profile = example_profile("");
     let with = |count, value| {
@@ -264,6 +279,26 @@ proptest! {
         let unpacked = PprofFile(bytes);
         let _ = unpacked.head();
         let _ = unpacked.profile();
+        let _ = unpacked.any_profile(None);
+    }
+
+    #[test]
+    fn whatever_a_tool_writes_is_a_valid_profile_or_an_error(
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..30),
+        sample_type in proptest::option::of("samples|cpu"),
+    ) {
+        let bytes = encoded(&example_processes("main.py"), EncodeOptions::default());
+        let mut unpacked = PprofFile::of_any_tool(bytes).unwrap();
+        for (at, byte) in changes {
+            let at = at.index(unpacked.0.len());
+            unpacked.0[at] = byte;
+        }
+        if let Ok(read) = unpacked.any_profile(sample_type.as_deref()) {
+            prop_assert!(is_valid(&read.profile));
+            let bytes = encoded(&read.profile, EncodeOptions::default());
+            let again = PprofFile::of_any_tool(bytes).unwrap().any_profile(None).unwrap();
+            prop_assert_eq!(again.profile.total_value(), read.profile.total_value());
+        }
     }
 
     #[test]
