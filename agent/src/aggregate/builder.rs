@@ -180,6 +180,7 @@ impl ProfileBuilder {
                     value: amount.value,
                 })
                 .collect(),
+            timeline: None,
             unwind_stats: self.walks.finish(),
             losses: self.losses,
             filtered_out: FilteredOut::default(),

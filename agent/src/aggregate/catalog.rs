@@ -11,6 +11,7 @@ use super::{
     interleave::SampledStack,
     key::{SampleKey, ThreadKey},
     window::Window,
+    window_times::TimelineBuilder,
 };
 use crate::{
     cache::GenerationalCache,
@@ -179,6 +180,7 @@ impl Catalog {
         let mut builder = ProfileBuilder::default();
         let mut filtered_out = FilteredOut::default();
         let mut idle = IdleThreads::default();
+        let mut timeline = window.times.as_ref().map(TimelineBuilder::new);
         let mut keys: Vec<(&SampleKey, Amount)> = window
             .counts
             .iter()
@@ -228,6 +230,9 @@ impl Catalog {
                 };
                 let stack = sampled.stack(&mut builder, symbolizer);
                 builder.count(stack, thread, amount);
+                if let Some(timeline) = &mut timeline {
+                    timeline.include(key, thread, stack);
+                }
             }
         }
         if builder.is_empty()
@@ -239,6 +244,11 @@ impl Catalog {
         profile.losses.malformed_records = window.malformed_records;
         profile.losses.lost_samples = window.lost_samples;
         profile.filtered_out = filtered_out;
+        if let Some(timeline) = timeline {
+            let (timeline, untimed) = timeline.finish(&profile.samples);
+            profile.timeline = Some(timeline);
+            profile.losses.untimed_samples = untimed;
+        }
         profile
     }
 

@@ -24,6 +24,7 @@ mod python_frames;
 mod tests;
 mod unwind_tally;
 mod window;
+mod window_times;
 mod windows;
 
 pub use self::{

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use agent_common::record::ProfileKind;
 use foldhash::HashMap;
 
-use super::key::SampleKey;
+use super::{key::SampleKey, window_times::WindowTimes};
 use crate::profile::Amount;
 
 /// Most entries of a window; each takes about 110 bytes.
@@ -19,15 +19,44 @@ pub struct Window {
     pub(super) malformed_records: u64,
     /// Samples dropped because the window had [`MAX_KEYS`] entries.
     pub(super) lost_samples: u64,
+    /// When samples were taken, if that is wanted.
+    pub(super) times: Option<WindowTimes>,
 }
 
 impl Window {
-    pub(super) fn add(&mut self, key: SampleKey, amount: Amount) {
+    /// A window that keeps the times of its samples.
+    pub(super) fn with_times() -> Self {
+        Self {
+            times: Some(WindowTimes::default()),
+            ..Self::default()
+        }
+    }
+
+    /// Adds samples that were taken at `time_ns`.
+    pub(super) fn add_at(&mut self, key: SampleKey, amount: Amount, time_ns: u64) {
+        if self.add(key, amount)
+            && let Some(times) = &mut self.times
+        {
+            times.add(key, time_ns, amount.count, amount.value);
+        }
+    }
+
+    /// Adds samples; returns whether there was room.
+    pub(super) fn add(&mut self, key: SampleKey, amount: Amount) -> bool {
         self.samples += amount.count;
-        if self.counts.len() < MAX_KEYS || self.counts.contains_key(&key) {
+        let has_room = self.counts.len() < MAX_KEYS || self.counts.contains_key(&key);
+        if has_room {
             *self.counts.entry(key).or_default() += amount;
         } else {
             self.lost_samples += amount.count;
+        }
+        has_room
+    }
+
+    /// Sets when sampling began, in nanoseconds of the monotonic clock, from which times are counted.
+    pub fn set_start(&mut self, start_ns: u64) {
+        if let Some(times) = &mut self.times {
+            times.set_start(start_ns);
         }
     }
 
@@ -43,7 +72,7 @@ impl Window {
         self.samples
     }
 
-    /// Adds the samples of another window.
+    /// Adds the samples of another window, without their times.
     pub fn merge(&mut self, other: Self) {
         for (key, amount) in other.counts {
             self.add(key, amount);
@@ -53,7 +82,7 @@ impl Window {
     }
 
     /// Splits the window by process and kind: `part_of` returns the part of a process id. Samples of
-    /// processes without a part are dropped, and so are the counts of losses.
+    /// processes without a part are dropped, and so are the counts of losses and the times.
     #[must_use]
     pub fn split<P: Ord>(
         self,

@@ -3,7 +3,7 @@
 //! Invariant: nothing here waits, and what it takes is bounded: this runs on the thread that drains
 //! the ring buffer.
 
-use std::mem;
+use std::mem::replace;
 
 use agent_common::record::Sample;
 
@@ -24,6 +24,15 @@ pub struct Windows {
 }
 
 impl Windows {
+    /// Windows of which the one that is always open keeps the times of its samples.
+    #[must_use]
+    pub fn with_times() -> Self {
+        Self {
+            window: Window::with_times(),
+            ..Self::default()
+        }
+    }
+
     /// Counts a sample; one of an unknown kind is malformed.
     pub fn add_sample(&mut self, sample: &Sample) {
         self.add_blocking_sample(sample, Blocked::default());
@@ -67,7 +76,7 @@ impl Windows {
         for (_, window) in &mut self.others {
             window.add(key, amount);
         }
-        self.window.add(key, amount);
+        self.window.add_at(key, amount, sample.time_ns);
     }
 
     /// Counts a record that could not be decoded.
@@ -89,7 +98,11 @@ impl Windows {
 
     /// Closes the window that is always open and starts the next.
     pub fn take(&mut self) -> Window {
-        mem::take(&mut self.window)
+        let next = match self.window.times {
+            Some(_) => Window::with_times(),
+            None => Window::default(),
+        };
+        replace(&mut self.window, next)
     }
 
     /// Opens a window in addition to the one that is always open, and returns its number.

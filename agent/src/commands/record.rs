@@ -19,7 +19,10 @@ use crate::{
     bpf,
     formats::encode,
     profile::{Periods, Profile},
-    session::{End, EndReason, Examinations, Observer, Scope, Session, Settings, Signals, memory},
+    session::{
+        End, EndReason, Examinations, Observer, SampleTimes, Scope, Session, Settings, Signals,
+        memory,
+    },
     targets::launch::PausedChild,
     threads::WaitRecords,
 };
@@ -71,6 +74,11 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
         gil: options.filter.gil_only,
         wait_identities: true,
         records: WaitRecords::default(),
+        times: if options.format.has_times() {
+            SampleTimes::Kept
+        } else {
+            SampleTimes::Dropped
+        },
         symbol_bytes: SYMBOL_BYTES,
     };
     let mut session = Session::open(&settings, examinations, scope, &mut signals, &mut ()).await?;

@@ -12,7 +12,10 @@ use crate::{
     aggregate::Filter,
     bpf,
     profile::{Kind, Periods, Profile},
-    session::{End, EndReason, Examinations, Observer, Scope, Session, Settings, Signals, memory},
+    session::{
+        End, EndReason, Examinations, Observer, SampleTimes, Scope, Session, Settings, Signals,
+        memory,
+    },
     targets::examiner::Finding,
     threads::WaitRecords,
 };
@@ -41,6 +44,7 @@ pub(super) async fn sample(
         native: true,
         gil: true,
         wait_identities: true,
+        times: SampleTimes::Dropped,
         records,
         symbol_bytes: SYMBOL_BYTES,
     };

@@ -35,8 +35,8 @@ use crate::{
     export::{ExporterConfig, ProfileBatch, Unencodable},
     profile::Periods,
     session::{
-        Began, EvictionSchedule, Examinations, GENERATION, InUse, Profiles, Scope, Session,
-        Settings, Signals, memory, until, warn_on_error,
+        Began, EvictionSchedule, Examinations, GENERATION, InUse, Profiles, SampleTimes, Scope,
+        Session, Settings, Signals, memory, until, warn_on_error,
     },
     symbolize::{CpuShare, CpuShares},
     targets::{kubernetes, labels::pods::PodLists},
@@ -110,6 +110,7 @@ impl Host {
             native: config.native,
             gil: false,
             wait_identities: config.thread_labels,
+            times: SampleTimes::Dropped,
             records: WaitRecords::default(),
             symbol_bytes: MAX_SYMBOL_BYTES,
         };

@@ -1,9 +1,13 @@
 //! The `.cpuprofile` of V8, which Chromium's developer tools, Visual Studio Code and speedscope read: a tree of calls, and
 //! samples in the order of time.
 //!
-//! A profile of the agent has no time: it says how long each stack was seen, not when. So each distinct stack is one
-//! sample that lasts as long as all of its samples together, and equal callers are neighbours: the chart is a flame
-//! graph. Where a kind counts events, or bytes, one lasts a microsecond.
+//! The format is that of one thread. Where a profile has several, they follow one another, the one with the most time
+//! first: each is a frame below the root, and begins at the start of sampling, so that its times count from where the
+//! one before ends. Times in which a thread did not run are idle.
+//!
+//! Without a timeline, or where values are no time of the thread, each distinct stack is one sample that lasts as long as
+//! all of its samples together, and equal callers are neighbours: the chart is a flame graph. Where a kind counts
+//! events, or bytes, one lasts a microsecond.
 //!
 //! Source of the format: <https://chromedevtools.github.io/devtools-protocol/tot/Profiler/#type-Profile>.
 //!
@@ -18,12 +22,13 @@ use indexmap::IndexSet;
 use serde::{Serialize, ser::Serializer};
 
 use super::{
+    chart::Chart,
     folded::NO_FRAMES,
     options::EncodeOptions,
     shown_frame::{FrameTable, executable_path},
-    thread_stacks::{process_title, with_id},
+    thread_stacks::{by_thread, process_title, with_id},
 };
-use crate::profile::{Amount, Profile, Sample, Unit};
+use crate::profile::{Amount, Profile, Sample, StackId, ThreadIndex, Unit};
 
 /// Writes a profile.
 pub(super) fn write(
@@ -33,11 +38,16 @@ pub(super) fn write(
 ) -> io::Result<()> {
     let names = options.function_names.of(profile);
     let table = FrameTable::new(profile, &names);
-    let mut tree = Tree::new(&table);
+    let chart = Chart::of_time(profile);
+    let threads = options.threads || chart.is_some() && profile.threads.len() > 1;
+    let mut tree = Tree::new(&table, threads);
     for sample in &profile.samples {
-        tree.add(sample, options.threads);
+        tree.add(sample);
     }
-    let timeline = Timeline::new(&tree, profile.kind.unit);
+    let timeline = match chart {
+        Some(chart) => Timeline::of_chart(&mut tree, &chart),
+        None => Timeline::of_stacks(&tree, profile.kind.unit),
+    };
     let document = Document {
         nodes: Nodes(&tree),
         start_time: 0,
@@ -73,6 +83,8 @@ struct Node {
 /// The tree of calls; the first node is its root.
 struct Tree<'a> {
     table: &'a FrameTable<'a>,
+    /// Whether threads are frames.
+    threads: bool,
     /// Frames that are not in the table, such as threads: their indices follow.
     others: IndexSet<String>,
     nodes: Vec<Node>,
@@ -81,34 +93,41 @@ struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    fn new(table: &'a FrameTable<'a>) -> Self {
+    fn new(table: &'a FrameTable<'a>, threads: bool) -> Self {
         Self {
             table,
+            threads,
             others: IndexSet::new(),
             nodes: vec![Node::default()],
             known: HashMap::new(),
         }
     }
 
-    fn add(&mut self, sample: &Sample, threads: bool) {
+    fn add(&mut self, sample: &Sample) {
+        let node = self.leaf(sample.thread, sample.stack);
+        self.nodes[node].own += sample.amount();
+    }
+
+    /// The node of the leaf of a stack.
+    fn leaf(&mut self, thread: ThreadIndex, stack: StackId) -> usize {
         let profile = self.table.profile();
+        let thread = &profile.threads[thread.0 as usize];
         let mut node = 0;
         if profile.processes.len() > 1 {
-            let title = process_title(profile, profile.process_of(sample).0);
+            let title = process_title(profile, thread.process.0);
             node = self.other(node, title);
         }
-        if threads {
-            let thread = &profile.threads[sample.thread.0 as usize];
+        if self.threads {
             node = self.other(node, with_id(&thread.name, thread.tid));
         }
-        let stack = self.table.stack(&profile.stacks[sample.stack.0 as usize]);
+        let stack = self.table.stack(&profile.stacks[stack.0 as usize]);
         if stack.is_empty() {
             node = self.other(node, NO_FRAMES.to_owned());
         }
         for frame in stack {
             node = self.child(node, frame as usize);
         }
-        self.nodes[node].own += sample.amount();
+        node
     }
 
     fn child(&mut self, caller: usize, frame: usize) -> usize {
@@ -124,12 +143,22 @@ impl<'a> Tree<'a> {
         node
     }
 
+    /// The node of times in which a thread did not run, with so many periods more.
+    fn idle(&mut self, periods: u64) -> usize {
+        let node = self.other(0, IDLE.to_owned());
+        self.nodes[node].own.count += periods;
+        node
+    }
+
     /// The same of a frame that is not in the table.
     fn other(&mut self, caller: usize, name: String) -> usize {
         let (index, _) = self.others.insert_full(name);
         self.child(caller, self.table.frames().len() + index)
     }
 }
+
+/// Name of the node of times in which a thread did not run, by which readers recognize it.
+const IDLE: &str = "(idle)";
 
 /// Samples one after the other.
 struct Timeline {
@@ -140,8 +169,33 @@ struct Timeline {
 }
 
 impl Timeline {
+    /// The stacks of each thread in the order of time, one thread after the other.
+    fn of_chart(tree: &mut Tree<'_>, chart: &Chart) -> Self {
+        let profile = tree.table.profile();
+        let mut timeline = Self {
+            samples: Vec::new(),
+            deltas: vec![0],
+        };
+        let mut elapsed_ns = 0_u64;
+        for thread in by_thread(profile) {
+            for part in chart.parts(thread.index) {
+                let node = match part.stack {
+                    Some(stack) => tree.leaf(thread.index, stack),
+                    None => tree.idle(part.length_ns / profile.period.max(1)),
+                };
+                let until_ns = elapsed_ns.saturating_add(part.length_ns);
+                timeline.samples.push(id(node));
+                // What rounding takes from one, the next one has.
+                timeline.deltas.push(until_ns / 1_000 - elapsed_ns / 1_000);
+                elapsed_ns = until_ns;
+            }
+        }
+        timeline.samples.push(id(0));
+        timeline
+    }
+
     /// The nodes in the order of a walk through the tree.
-    fn new(tree: &Tree<'_>, unit: Unit) -> Self {
+    fn of_stacks(tree: &Tree<'_>, unit: Unit) -> Self {
         let mut timeline = Self {
             samples: Vec::new(),
             deltas: vec![0],
@@ -251,7 +305,7 @@ mod tests {
     use crate::{
         formats::golden::{assert_golden, written},
         profile::{
-            fixtures::{example_processes, example_profile, of_kind},
+            fixtures::{example_processes, example_profile, of_kind, timed},
             kinds::page_faults,
         },
     };
@@ -274,6 +328,28 @@ mod tests {
             let text = serde_json::to_string_pretty(&document).unwrap();
             assert_golden(&format!("{name}.cpuprofile"), &text);
         }
+    }
+
+    #[test]
+    fn threads_follow_one_another_in_time() {
+        let profile = timed(example_profile("/srv/app/main.py"));
+        let document = document(&profile, false);
+        let nodes = document["nodes"].as_array().unwrap();
+        let idle = nodes
+            .iter()
+            .find(|node| node["callFrame"]["functionName"] == IDLE);
+        let idle = &idle.unwrap()["id"];
+        let samples = document["samples"].as_array().unwrap().iter();
+        let deltas = document["timeDeltas"].as_array().unwrap().iter().skip(1);
+        let deltas = deltas.filter_map(Value::as_u64);
+        let (idle, busy): (Vec<_>, Vec<_>) = samples.zip(deltas).partition(|(id, _)| *id == idle);
+        let sum = |of: Vec<(&Value, u64)>| of.iter().map(|(_, delta)| delta).sum::<u64>();
+        let (idle, busy) = (sum(idle), sum(busy));
+        assert_eq!(busy, profile.total_value() / 1_000);
+        assert!(idle > 0);
+        assert_eq!(document["endTime"], idle + busy);
+        let text = serde_json::to_string_pretty(&document).unwrap();
+        assert_golden("example.timed.cpuprofile", &text);
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::{
 };
 
 use super::{
-    callgrind, cpuprofile, folded, format::Format, options::EncodeOptions, pprof, speedscope, svg,
+    callgrind, chrome, cpuprofile, firefox, folded, format::Format, options::EncodeOptions,
+    perf_script, pprof, speedscope, svg,
 };
 use crate::profile::Profile;
 
@@ -20,17 +21,26 @@ pub struct EncodeError {
     pub source: io::Error,
 }
 
+/// A profile has no timeline.
+#[derive(Debug, thiserror::Error)]
+#[error("the profile does not say when its samples were taken")]
+struct Timeless;
+
 /// Encodes a profile in a format.
 ///
 /// # Errors
 ///
-/// When `out` fails.
+/// When `out` fails, or the format [needs times](Format::needs_times) and the profile has no timeline.
 pub fn encode(
     profile: &Profile,
     format: Format,
     options: EncodeOptions,
     out: &mut dyn Write,
 ) -> Result<(), EncodeError> {
+    if format.needs_times() && profile.timeline.is_none() {
+        let source = io::Error::new(io::ErrorKind::InvalidInput, Timeless);
+        return Err(EncodeError { format, source });
+    }
     let profile = if options.internals.are_in(format) {
         Cow::Borrowed(profile)
     } else {
@@ -41,6 +51,9 @@ pub fn encode(
         Format::Folded => folded::write(&profile, options, out),
         Format::Svg => svg::write(&profile, options, out),
         Format::Callgrind => callgrind::write(&profile, options, out),
+        Format::Chrome => chrome::write(&profile, options, out),
+        Format::Firefox => firefox::write(&profile, options, out),
+        Format::PerfScript => perf_script::write(&profile, options, out),
         Format::CpuProfile => cpuprofile::write(&profile, options, out),
         Format::Speedscope => speedscope::write(&profile, options, out),
     };
@@ -51,14 +64,16 @@ pub fn encode(
 mod tests {
     use std::time::Duration;
 
+    use crate::profile::Timeline;
+
     use super::*;
-    use crate::profile::fixtures::example_profile;
+    use crate::profile::fixtures::{example_profile, timed};
 
     #[test]
     fn the_same_profile_gives_the_same_bytes() {
         for format in Format::ALL {
             let encoded = || {
-                let profile = example_profile("/srv/app/main.py");
+                let profile = timed(example_profile("/srv/app/main.py"));
                 let mut bytes = Vec::new();
                 encode(&profile, format, EncodeOptions::default(), &mut bytes).unwrap();
                 bytes
@@ -71,6 +86,7 @@ mod tests {
     fn a_profile_without_samples_can_be_encoded() {
         let mut profile = example_profile("/srv/app/main.py");
         profile.samples.clear();
+        profile.timeline = Some(Timeline::default());
         profile.duration = Duration::ZERO;
         for format in Format::ALL {
             encode(&profile, format, EncodeOptions::default(), &mut Vec::new()).unwrap();
@@ -78,8 +94,17 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_fails_is_an_error() {
+    fn some_formats_need_times() {
         let profile = example_profile("/srv/app/main.py");
+        for format in Format::ALL {
+            let encoded = encode(&profile, format, EncodeOptions::default(), &mut Vec::new());
+            assert_eq!(encoded.is_err(), format.needs_times(), "{format}");
+        }
+    }
+
+    #[test]
+    fn a_writer_that_fails_is_an_error() {
+        let profile = timed(example_profile("/srv/app/main.py"));
         for format in Format::ALL {
             let mut no_room = [0; 8];
             let error = encode(

@@ -20,17 +20,26 @@ pub enum Format {
     Callgrind,
     /// The `.cpuprofile` of V8, which Chromium's developer tools read: JSON with a tree of calls and samples.
     CpuProfile,
+    /// Chrome's trace events, which Perfetto and `chrome://tracing` read: JSON with the begin and the end of calls.
+    Chrome,
+    /// The processed profile of the Firefox Profiler: JSON with the samples of each thread.
+    Firefox,
+    /// Text as `perf script` prints it: a record of each sample.
+    PerfScript,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::Pprof,
         Self::Folded,
         Self::Svg,
         Self::Speedscope,
         Self::Callgrind,
         Self::CpuProfile,
+        Self::Chrome,
+        Self::Firefox,
+        Self::PerfScript,
     ];
 
     /// Name in options and messages.
@@ -43,6 +52,9 @@ impl Format {
             Self::Speedscope => "speedscope",
             Self::Callgrind => "callgrind",
             Self::CpuProfile => "cpuprofile",
+            Self::Chrome => "chrome",
+            Self::Firefox => "firefox",
+            Self::PerfScript => "perf-script",
         }
     }
 
@@ -56,13 +68,28 @@ impl Format {
             Self::Speedscope => &["speedscope.json"],
             Self::Callgrind => &["callgrind"],
             Self::CpuProfile => &["cpuprofile"],
+            Self::Chrome => &["trace.json"],
+            Self::Firefox => &["firefox.json"],
+            Self::PerfScript => &["perf", "linux-perf.txt"],
         }
     }
 
     /// Whether it is for a viewer of flame graphs, not for programs that evaluate profiles.
     #[must_use]
     pub fn is_flame_graph(self) -> bool {
-        matches!(self, Self::Svg | Self::Speedscope | Self::CpuProfile)
+        self.has_times() && self != Self::PerfScript || self == Self::Svg
+    }
+
+    /// Whether it shows when samples were taken, where a profile says it.
+    #[must_use]
+    pub fn has_times(self) -> bool {
+        self.needs_times() || matches!(self, Self::Speedscope | Self::CpuProfile)
+    }
+
+    /// Whether it can only be written of profiles that say when their samples were taken.
+    #[must_use]
+    pub fn needs_times(self) -> bool {
+        matches!(self, Self::Chrome | Self::Firefox | Self::PerfScript)
     }
 
     /// Whether the output is binary.
@@ -85,9 +112,15 @@ impl Format {
             name.strip_suffix(ending)
                 .is_some_and(|stem| stem.ends_with('.'))
         };
+        let endings = |format: Self| {
+            let endings = format.endings().iter().copied().filter(ends_in);
+            endings.map(move |ending| (ending.len(), format))
+        };
         Self::ALL
             .into_iter()
-            .find(|format| format.endings().iter().any(ends_in))
+            .flat_map(endings)
+            .max_by_key(|(length, _)| *length)
+            .map(|(_, format)| format)
             .or_else(|| name.starts_with("callgrind.out").then_some(Self::Callgrind))
     }
 }
@@ -122,6 +155,10 @@ mod tests {
         assert_eq!(of("x.svg"), Some(Format::Svg));
         assert_eq!(of("x.speedscope.json"), Some(Format::Speedscope));
         assert_eq!(of("x.json"), None);
+        assert_eq!(of("x.trace.json"), Some(Format::Chrome));
+        assert_eq!(of("x.firefox.json"), Some(Format::Firefox));
+        assert_eq!(of("x.perf"), Some(Format::PerfScript));
+        assert_eq!(of("x.linux-perf.txt"), Some(Format::PerfScript));
         assert_eq!(of("x.cpuprofile"), Some(Format::CpuProfile));
         assert_eq!(of("x.callgrind"), Some(Format::Callgrind));
         assert_eq!(of("/tmp/callgrind.out"), Some(Format::Callgrind));

@@ -35,6 +35,7 @@ pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
         untracked_processes: _,
         lost_process_events: _,
         given_back: _,
+        untimed_samples: _,
     } = *losses;
     let unwind_reasons = unwind_reasons(&unwind);
     let unsymbolized_reasons = unsymbolized_reasons(&unsymbolized);
@@ -124,7 +125,7 @@ fn read_idle(sentence: &str) -> Option<u64> {
 type Loss<'a> = (u64, (&'a str, &'a str), &'a str);
 
 /// Losses of other things than samples and frames.
-fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 6] {
+fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 7] {
     [
         (
             losses.names_only,
@@ -161,6 +162,11 @@ fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 6] {
                 "bytes of resident memory were",
             ),
             "given back meanwhile, and not taken off.",
+        ),
+        (
+            losses.untimed_samples,
+            ("sample is", "samples are"),
+            "not in the chart: it ends early, as only the times of 1,000,000 samples are kept.",
         ),
     ]
 }
@@ -337,6 +343,7 @@ mod tests {
             unsymbolized_python_frames: 2,
             names_only: 3,
             unread_files: 1,
+            untimed_samples: 7,
             ..Losses::default()
         };
         let filtered_out = FilteredOut {
@@ -355,6 +362,8 @@ mod tests {
                 "3 addresses have no lines and no inlined functions: there was no time to look \
                  them up.",
                 "1 file was not read for names and lines: it would have taken too long.",
+                "7 samples are not in the chart: it ends early, as only the times of 1,000,000 samples \
+                 are kept.",
                 "idle threads: 12.35 s left out (--idle shows them)",
             ]
         );

@@ -4,8 +4,11 @@
 //! I/O of its own.
 
 mod callgrind;
+mod chart;
+mod chrome;
 mod cpuprofile;
 mod encode;
+mod firefox;
 mod folded;
 mod format;
 mod frame_text;
@@ -14,6 +17,7 @@ mod function_names;
 mod golden;
 pub mod losses;
 mod options;
+mod perf_script;
 mod pprof;
 mod python_module;
 mod shown_frame;

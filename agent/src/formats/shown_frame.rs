@@ -101,6 +101,11 @@ impl<'a> FrameTable<'a> {
         self.frames.iter()
     }
 
+    /// Indices of the frames of a location, the innermost first.
+    pub(super) fn location(&self, id: crate::profile::LocationId) -> &[u32] {
+        &self.locations[id.0 as usize]
+    }
+
     /// Indices of the frames of a stack, the root first.
     pub(super) fn stack(&self, stack: &[crate::profile::LocationId]) -> Vec<u32> {
         let root_first = stack.iter().rev();

@@ -1,8 +1,9 @@
 //! speedscope's own format: a profile of each thread, which the page has in its menu of threads.
 //!
 //! A box is `name (file:line)`, or the name with the executable; the full path and the line are in fields of
-//! their own. Weights are nanoseconds, or events. Samples have no time: those of a thread are in the order
-//! of their callers, so that the page's time order shows the merged stacks.
+//! their own. Weights are nanoseconds, or events. Samples are in the order of time, and where a thread did not
+//! run its stack is empty. Without a timeline, or where values are no time of the thread, they are in the order of their
+//! callers, so that the page's time order shows the merged stacks.
 //!
 //! Source of the format: <https://www.speedscope.app/file-format-schema.json>.
 //!
@@ -17,12 +18,13 @@ use serde::{
 };
 
 use super::{
+    chart::Chart,
     folded::NO_FRAMES,
     options::EncodeOptions,
     shown_frame::{FrameTable, ShownFrame, executable_path},
     thread_stacks::{MeasuredStack, ThreadSamples, by_thread, process_title},
 };
-use crate::profile::{Profile, Unit};
+use crate::profile::{Profile, ThreadIndex, Unit};
 
 /// Address of the format's schema, by which it is recognized.
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
@@ -36,6 +38,7 @@ pub(super) fn write(
     let names = options.function_names.of(profile);
     let table = FrameTable::new(profile, &names);
     let threads = by_thread(profile);
+    let chart = Chart::of_time(profile);
     let document = Document {
         schema: SCHEMA,
         exporter: concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION")),
@@ -48,6 +51,7 @@ pub(super) fn write(
             .iter()
             .map(|thread| ThreadProfile {
                 table: &table,
+                chart: chart.as_ref(),
                 thread,
             })
             .collect(),
@@ -120,20 +124,34 @@ impl Serialize for Frames<'_> {
 /// The profile of a thread.
 struct ThreadProfile<'a> {
     table: &'a FrameTable<'a>,
+    chart: Option<&'a Chart>,
     thread: &'a ThreadSamples<'a>,
 }
 
 impl Serialize for ThreadProfile<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let profile = self.table.profile();
-        let stacks = self.thread.stacks(self.table);
         let mut fields = serializer.serialize_struct("Profile", 7)?;
         fields.serialize_field("type", "sampled")?;
         fields.serialize_field("name", &self.thread.title(profile))?;
         fields.serialize_field("unit", unit(profile.kind.unit))?;
         fields.serialize_field("startValue", &0)?;
-        fields.serialize_field("endValue", &self.thread.total())?;
         let no_frames = u32::try_from(self.table.frames().len()).unwrap_or(u32::MAX);
+        if let Some(chart) = self.chart {
+            let timed = TimedStacks {
+                table: self.table,
+                chart,
+                thread: self.thread.index,
+                no_frames,
+            };
+            fields.serialize_field("endValue", &chart.end_ns(timed.thread))?;
+            fields.serialize_field("samples", &timed)?;
+            let weights = chart.parts(timed.thread).map(|part| part.length_ns);
+            fields.serialize_field("weights", &weights.collect::<Vec<_>>())?;
+            return fields.end();
+        }
+        fields.serialize_field("endValue", &self.thread.total())?;
+        let stacks = self.thread.stacks(self.table);
         let samples = Samples {
             stacks: &stacks,
             no_frames: [no_frames],
@@ -149,6 +167,29 @@ fn unit(unit: Unit) -> &'static str {
         Unit::Nanoseconds => "nanoseconds",
         Unit::Events => "none",
         Unit::Bytes => "bytes",
+    }
+}
+
+/// The stacks of a thread in the order of time.
+struct TimedStacks<'a> {
+    table: &'a FrameTable<'a>,
+    chart: &'a Chart,
+    thread: ThreadIndex,
+    /// The frame of a stack without frames; only times in which the thread did not run have none.
+    no_frames: u32,
+}
+
+impl Serialize for TimedStacks<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let stacks = &self.table.profile().stacks;
+        let parts = self.chart.parts(self.thread).map(|part| match part.stack {
+            None => Vec::new(),
+            Some(stack) => match self.table.stack(&stacks[stack.0 as usize]) {
+                stack if stack.is_empty() => vec![self.no_frames],
+                stack => stack,
+            },
+        });
+        serializer.collect_seq(parts)
     }
 }
 
@@ -184,7 +225,7 @@ mod tests {
     use crate::{
         formats::golden::{assert_golden, written},
         profile::{
-            fixtures::{example_processes, example_profile, of_kind},
+            fixtures::{PERIOD_NS, example_processes, example_profile, of_kind, timed},
             kinds::{gil, page_faults},
         },
     };
@@ -216,6 +257,21 @@ mod tests {
             let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
             assert_golden(&format!("{name}.speedscope.json"), &text);
         }
+    }
+
+    #[test]
+    fn samples_are_in_the_order_of_time() {
+        let profile = timed(example_profile("/srv/app/main.py"));
+        let document = document(&profile);
+        let thread = &document["profiles"][3];
+        // Nine samples of one stack, three of another and one of a third, in turns of at most four.
+        let stacks = thread["samples"].as_array().unwrap();
+        let is_gap = |stack: &Value| stack.as_array().is_some_and(Vec::is_empty);
+        let shown: Vec<_> = stacks.iter().map(is_gap).collect();
+        assert_eq!(shown, [false, false, false, true, false, true, false]);
+        let periods: Vec<_> = [4, 3, 1, 10, 4, 10, 1].map(|it| it * PERIOD_NS).into();
+        assert_eq!(thread["weights"], serde_json::json!(periods));
+        assert_eq!(thread["endValue"], 33 * PERIOD_NS);
     }
 
     #[test]

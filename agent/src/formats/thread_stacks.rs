@@ -4,11 +4,11 @@
 //! sorted by their callers. Stacks of one thread at a time are built, so that a profile of a host needs no
 //! second copy of all of its stacks.
 
-use std::cmp::Reverse;
+use std::{borrow::Cow, cmp::Reverse};
 
 use super::shown_frame::FrameTable;
 use crate::{
-    profile::{Amount, Profile, Sample, Thread},
+    profile::{Amount, Profile, Sample, Thread, ThreadIndex},
     text::printable,
 };
 
@@ -16,6 +16,8 @@ use crate::{
 pub(super) struct ThreadSamples<'a> {
     /// The thread.
     pub(super) thread: &'a Thread,
+    /// Its index in the profile.
+    pub(super) index: ThreadIndex,
     samples: Vec<&'a Sample>,
 }
 
@@ -24,11 +26,12 @@ pub(super) type MeasuredStack = (Vec<u32>, Amount);
 
 /// The samples of all threads that have any.
 pub(super) fn by_thread(profile: &Profile) -> Vec<ThreadSamples<'_>> {
-    let samples = |thread| ThreadSamples {
+    let samples = |(index, thread)| ThreadSamples {
         thread,
+        index: ThreadIndex(index),
         samples: Vec::new(),
     };
-    let mut threads: Vec<_> = profile.threads.iter().map(samples).collect();
+    let mut threads: Vec<_> = (0..).zip(&profile.threads).map(samples).collect();
     for sample in &profile.samples {
         threads[sample.thread.0 as usize].samples.push(sample);
     }
@@ -82,12 +85,17 @@ pub(super) fn process_title(profile: &Profile, index: u32) -> String {
     with_id(&process.name, process.pid)
 }
 
-/// `name (id)`, or only the name where the id stands for several.
-pub(super) fn with_id(name: &str, id: u32) -> String {
-    let name = match name.trim() {
+/// The name of a process or a thread; a question mark where it has none.
+pub(super) fn printable_name(name: &str) -> Cow<'_, str> {
+    match name.trim() {
         "" => "?".into(),
         name => printable(name),
-    };
+    }
+}
+
+/// `name (id)`, or only the name where the id stands for several.
+pub(super) fn with_id(name: &str, id: u32) -> String {
+    let name = printable_name(name);
     match id {
         0 => name.into_owned(),
         id => format!("{name} ({id})"),

@@ -10,7 +10,7 @@ use std::{
 use super::{
     CPU, CodeAddress, Executable, ExecutableId, ExecutableKind, FilteredOut, FrameKind, Function,
     FunctionId, Image, Line, Location, LocationId, Losses, Process, ProcessIndex, Profile, Sample,
-    StackId, Thread, ThreadIndex, UnsymbolizedLosses,
+    StackId, Thread, ThreadIndex, TimedSample, Timeline, UnsymbolizedLosses,
 };
 #[cfg(test)]
 use super::{Kind, Period};
@@ -110,6 +110,7 @@ pub fn example_profile(source: &str) -> Profile {
             sample(7, 3, 9),
             sample(8, 3, 3),
         ],
+        timeline: None,
         losses: Losses {
             lost_samples: 12,
             truncated: 20,
@@ -308,6 +309,41 @@ pub(crate) fn of_kind(profile: Profile, kind: &'static Kind) -> Profile {
         period,
         ..profile
     }
+}
+
+/// The same profile with a timeline. Each thread runs its stacks in turns, each for up to four periods, and sleeps for ten
+/// periods after each round.
+#[must_use]
+pub fn timed(mut profile: Profile) -> Profile {
+    const TURN: u64 = 4;
+    const SLEEP: u64 = 10;
+    let mut timeline = Vec::new();
+    for thread in 0..profile.threads.len() {
+        let of_thread = |(_, sample): &(u32, &Sample)| sample.thread.0 as usize == thread;
+        let samples = (0..).zip(&profile.samples).filter(of_thread);
+        let mut left: Vec<_> = samples
+            .map(|(index, sample)| (index, sample.count, sample.value / sample.count.max(1)))
+            .collect();
+        let mut periods = 0;
+        while !left.is_empty() {
+            for (sample, count, value) in &mut left {
+                let turn = TURN.min(*count);
+                *count -= turn;
+                for _ in 0..turn {
+                    periods += 1;
+                    timeline.push(TimedSample {
+                        time_ns: periods * PERIOD_NS,
+                        sample: *sample,
+                        value: u32::try_from(*value).unwrap_or(u32::MAX),
+                    });
+                }
+            }
+            left.retain(|(_, count, _)| *count != 0);
+            periods += SLEEP;
+        }
+    }
+    profile.timeline = Some(Timeline::new(timeline));
+    profile
 }
 
 fn sample(stack: u32, thread: u32, count: u64) -> Sample {

@@ -93,10 +93,14 @@ impl Profile {
                     })
             })
             .collect();
-        profile.samples = merged(self.samples.iter().map(|sample| Sample {
+        let (samples, merged_as) = merged(self.samples.iter().map(|sample| Sample {
             stack: stacks[sample.stack.0 as usize],
             ..*sample
         }));
+        profile.samples = samples;
+        let timeline = self.timeline.as_ref();
+        profile.timeline =
+            timeline.map(|timeline| timeline.renumbered(|old| merged_as[old as usize]));
         profile
     }
 
@@ -165,14 +169,17 @@ fn program_frames(
     frames.map(|(_, id)| *id).collect()
 }
 
-/// Samples with at most one for a stack and a thread, in the order of the first ones.
-fn merged(samples: impl Iterator<Item = Sample>) -> Vec<Sample> {
+/// Samples with at most one for a stack and a thread, in the order of the first ones, and the index there of each
+/// of `samples`.
+fn merged(samples: impl Iterator<Item = Sample>) -> (Vec<Sample>, Vec<u32>) {
     let mut indices = HashMap::<(StackId, ThreadIndex), usize>::new();
     let mut merged = Vec::<Sample>::new();
+    let mut merged_as = Vec::new();
     for sample in samples {
         let index = *indices
             .entry((sample.stack, sample.thread))
             .or_insert(merged.len());
+        merged_as.push(u32::try_from(index).unwrap_or(u32::MAX));
         match merged.get_mut(index) {
             Some(known) => {
                 known.count = known.count.saturating_add(sample.count);
@@ -181,7 +188,7 @@ fn merged(samples: impl Iterator<Item = Sample>) -> Vec<Sample> {
             None => merged.push(sample),
         }
     }
-    merged
+    (merged, merged_as)
 }
 
 /// Whether it is the C library, or a part of it that starts threads.

@@ -281,6 +281,16 @@ impl Kind {
         }
     }
 
+    /// Whether values are time of the sampled thread itself, so that its samples follow one another.
+    #[must_use]
+    pub fn is_time_of_thread(&self) -> bool {
+        let of_others = [PassSamples::BlockedByGil, PassSamples::ReleasingLock];
+        let is_of_others = of_others
+            .iter()
+            .any(|of| self.source == Source::Passes(*of));
+        self.unit == Unit::Nanoseconds && !is_of_others
+    }
+
     /// Whether passes have to look at who holds the GIL.
     #[must_use]
     pub fn is_about_gil(&self) -> bool {

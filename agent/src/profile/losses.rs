@@ -41,11 +41,13 @@ pub struct Losses {
     /// Bytes, not samples, of resident memory that were given back meanwhile; only of a growth of
     /// memory, which they are not taken off.
     pub given_back: u64,
+    /// Samples that are not in the [timeline](super::Timeline), which is full; they are in the profile.
+    pub untimed_samples: u64,
 }
 
 impl Losses {
     /// The plain counters, without those that divide one loss by its reasons.
-    pub const COUNTERS: [Counter<Self>; 13] = [
+    pub const COUNTERS: [Counter<Self>; 14] = [
         |losses| &mut losses.lost_samples,
         |losses| &mut losses.truncated,
         |losses| &mut losses.incomplete,
@@ -59,6 +61,7 @@ impl Losses {
         |losses| &mut losses.untracked_processes,
         |losses| &mut losses.lost_process_events,
         |losses| &mut losses.given_back,
+        |losses| &mut losses.untimed_samples,
     ];
 
     /// Adds the losses of another profile.

@@ -17,6 +17,7 @@ mod memory;
 mod model;
 mod periods;
 mod process;
+mod timeline;
 mod unwind_stats;
 mod wait;
 
@@ -33,6 +34,7 @@ pub use self::{
     model::{Profile, Sample, Stack, Thread},
     periods::Periods,
     process::{Image, Process},
+    timeline::{TimedSample, Timeline},
     unwind_stats::{LastFrame, UnwindStats},
     wait::{
         GC_MARKER, IDLE_MARKER, LeafMarkers, Wait, blocks_marker, is_state_marker, lock_marker,

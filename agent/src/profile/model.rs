@@ -13,6 +13,7 @@ use super::{
     location::{Function, Location},
     losses::{FilteredOut, Losses},
     process::Process,
+    timeline::Timeline,
     unwind_stats::UnwindStats,
 };
 
@@ -45,6 +46,8 @@ pub struct Profile {
     pub threads: Vec<Thread>,
     /// Samples per stack and thread; at most one entry for a pair.
     pub samples: Vec<Sample>,
+    /// When they were taken, if that was recorded.
+    pub timeline: Option<Timeline>,
     /// Statistics of native unwinding; at most one entry for a process, none for a process of which
     /// no native stack was unwound.
     pub unwind_stats: Vec<UnwindStats>,

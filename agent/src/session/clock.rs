@@ -4,6 +4,7 @@ use std::time::{Instant, SystemTime};
 
 use crate::{
     aggregate::ProfileTiming,
+    bpf::monotonic_ns,
     profile::{CPU, Periods},
 };
 
@@ -11,6 +12,8 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub struct Began {
     pub at: Instant,
+    /// In nanoseconds of the clock that the BPF programs read.
+    pub monotonic_ns: u64,
     date: SystemTime,
 }
 
@@ -18,6 +21,7 @@ impl Began {
     pub fn now() -> Self {
         Self {
             at: Instant::now(),
+            monotonic_ns: monotonic_ns(),
             date: SystemTime::now(),
         }
     }

@@ -85,6 +85,14 @@ impl Counting {
         }
     }
 
+    /// Keeps the times of samples too.
+    pub(super) fn with_times(self) -> Self {
+        Self {
+            windows: Windows::with_times(),
+            ..self
+        }
+    }
+
     /// Counts waits for locks by who ends them too.
     pub(super) fn with_lock_releases(self) -> Self {
         Self {

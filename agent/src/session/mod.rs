@@ -120,8 +120,20 @@ pub struct Settings {
     pub wait_identities: bool,
     /// What is wanted of waits besides samples.
     pub records: WaitRecords,
+    /// Whether profiles say when their samples were taken.
+    pub times: SampleTimes,
     /// Most bytes that the symbols of files take.
     pub symbol_bytes: usize,
+}
+
+/// What becomes of the times of samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SampleTimes {
+    /// They are dropped: samples are counted alone.
+    #[default]
+    Dropped,
+    /// The profiles of the session have a [timeline](Profile::timeline).
+    Kept,
 }
 
 /// How to name the locks for which threads wait, if a kind is about them.
@@ -133,6 +145,25 @@ fn lock_naming(settings: &Settings) -> Option<LockNaming> {
         LockNaming::WithoutAddresses
     };
     kinds.any(|kind| kind.is_about_locks()).then_some(naming)
+}
+
+/// What counts the samples of a session.
+fn counting_of(settings: &Settings) -> counting::Counting {
+    let has = |is_of: fn(&Kind) -> bool| settings.kinds.iter().any(|kind| is_of(kind));
+    let mut counting = counting::Counting::default();
+    if has(Kind::is_of_passes) {
+        let wants_cpu = has(Kind::is_cpu);
+        let snapshot = settings.records.snapshot.clone();
+        counting = counting::Counting::with_passes(wants_cpu, settings.wait_identities)
+            .with_snapshot(snapshot);
+        if has(Kind::is_about_releases) {
+            counting = counting.with_lock_releases();
+        }
+    }
+    match settings.times {
+        SampleTimes::Kept => counting.with_times(),
+        SampleTimes::Dropped => counting,
+    }
 }
 
 /// What to sample.
@@ -259,7 +290,6 @@ impl Session {
         let is_host = matches!(scope, Scope::Host { .. });
         let hash_seed = random_seed();
         let has_passes = settings.kinds.iter().any(|kind| kind.is_of_passes());
-        let wants_cpu = settings.kinds.iter().any(|kind| kind.is_cpu());
         let lock_releases = settings.kinds.iter().any(|kind| kind.is_about_releases());
         let options = LoadOptions {
             kinds: sampled_kinds(settings),
@@ -291,19 +321,7 @@ impl Session {
         let haste = native.as_ref().map(NativeSymbolizer::haste);
         let profiles = Profiles::new(native, examinations.executables.clone());
         let profiles = ProfileBuilder::start(profiles)?;
-        let counting = if has_passes {
-            let snapshot = settings.records.snapshot.clone();
-            let counting = counting::Counting::with_passes(wants_cpu, settings.wait_identities)
-                .with_snapshot(snapshot);
-            if lock_releases {
-                counting.with_lock_releases()
-            } else {
-                counting
-            }
-        } else {
-            counting::Counting::default()
-        };
-        let drain = Drain::start(ring, profiles.references(), counting)?;
+        let drain = Drain::start(ring, profiles.references(), counting_of(settings))?;
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut session = Self {
@@ -438,7 +456,8 @@ impl Session {
         self.bpf.stop()?;
         let about = began.about(periods);
         let kinds = self.kinds.clone();
-        let window = self.take_window(&mut ()).await?;
+        let mut window = self.take_window(&mut ()).await?;
+        window.set_start(began.monotonic_ns);
         let counters = self.counters()?;
         let filter = filter.clone();
         let building = self.profiles.run(move |profiles| {

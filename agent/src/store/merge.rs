@@ -150,6 +150,7 @@ impl Merger {
             stacks: self.stacks.into_items(),
             threads: self.threads.into_items(),
             samples: samples(self.values),
+            timeline: None,
             unwind_stats: Vec::new(),
             losses: self.losses,
             filtered_out: self.filtered_out,

@@ -14,6 +14,7 @@ mod abilities;
 mod bursts;
 mod call_tree;
 mod capture;
+mod chart;
 mod closed_pipe;
 mod container;
 mod cpu_seconds;

@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, fs, path::Path, process::Command};
 use agent::testing::formats::Format;
 use xtask::{process::capture, reference_tools, tools};
 
-use super::{encoded, profiles, speedscope::folded};
+use agent::testing::profile::Profile;
+
+use super::{encoded, profiles, speedscope::folded, timed_profiles};
 
 /// A node that has samples of its own.
 #[derive(serde::Deserialize)]
@@ -28,18 +30,26 @@ fn is_near(one: f64, other: f64) -> bool {
     (one - other).abs() < 1e-6
 }
 
+/// The nodes that it reads.
+fn nodes(profile: &Profile) -> Vec<Node> {
+    let package = reference_tools::trace_engine().unwrap_or_else(|error| panic!("{error:#}"));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.cpuprofile");
+    fs::write(&path, encoded(profile, Format::CpuProfile)).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cpuprofile.mjs");
+    let mut node = Command::new(tools::node().unwrap());
+    let output = capture(node.arg(script).args([&package, &path])).unwrap();
+    serde_json::from_str(&output).unwrap()
+}
+
 #[test]
 fn chromium_reads_all_stacks_with_their_time() {
-    let package = reference_tools::trace_engine().unwrap_or_else(|error| panic!("{error:#}"));
-    for profile in profiles() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.cpuprofile");
-        fs::write(&path, encoded(&profile, Format::CpuProfile)).unwrap();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cpuprofile.mjs");
-        let mut node = Command::new(tools::node().unwrap());
-        let output = capture(node.arg(script).args([&package, &path])).unwrap();
-        let nodes: Vec<Node> = serde_json::from_str(&output).unwrap();
-
+    for profile in profiles().into_iter().chain(timed_profiles()) {
+        let mut nodes = nodes(&profile);
+        let idle: Vec<_> = nodes
+            .extract_if(.., |node| node.stack == ["(idle)"])
+            .collect();
+        assert_eq!(idle.is_empty(), profile.timeline.is_none());
         let mut read = BTreeMap::<Vec<String>, f64>::new();
         for node in nodes {
             assert!(is_near(node.own, node.shown), "{:?}", node.stack);

@@ -9,20 +9,28 @@
 )]
 
 mod callgrind;
+mod chrome;
 mod cpuprofile;
+mod firefox;
+mod perf_script;
 mod speedscope;
 
 use agent::testing::{
     formats::{EncodeOptions, Format, Internals, encode},
     profile::{
         Profile,
-        fixtures::{example_processes, example_profile},
+        fixtures::{example_processes, example_profile, timed},
     },
 };
 
 /// A profile of one process, and one of several.
 fn profiles() -> [Profile; 2] {
     [example_profile, example_processes].map(|make| make("/srv/app/main.py"))
+}
+
+/// The same with their samples in time.
+fn timed_profiles() -> [Profile; 2] {
+    profiles().map(timed)
 }
 
 /// A profile in a format, with all frames and with threads.

@@ -594,7 +594,8 @@ mod tests {
             options("-p 1 -o a.json").unwrap_err(),
             "no format has the extension of 'a.json': use .pb.gz .pb .pprof (pprof), .folded \
              .collapsed .txt (folded), .svg (svg), .speedscope.json (speedscope), \
-             .callgrind (callgrind), .cpuprofile (cpuprofile), or choose a format with --format"
+             .callgrind (callgrind), .cpuprofile (cpuprofile), .trace.json (chrome), .firefox.json (firefox), .perf \
+             .linux-perf.txt (perf-script), or choose a format with --format"
         );
         assert!(options("-p 1 -o svg").is_err());
     }

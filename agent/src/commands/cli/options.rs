@@ -276,6 +276,15 @@ pub enum UsageError {
         /// The output.
         path: PathBuf,
     },
+    /// The format is about when samples were taken.
+    #[error(
+        "stored profiles do not say when their samples were taken, which {format} shows: choose \
+         another format, or capture a process with agent --pid"
+    )]
+    NoTimes {
+        /// The format.
+        format: Format,
+    },
     /// The program writes to standard output too.
     #[error("standard output belongs to the program: name a file with --output")]
     SharedOutput,

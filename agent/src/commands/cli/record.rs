@@ -124,8 +124,8 @@ pub(super) struct RecordFlags {
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
 
-    /// pprof, folded, svg, speedscope, callgrind or cpuprofile [default: by the extension of FILE, else
-    /// pprof]
+    /// pprof, folded, svg, callgrind; with times speedscope, cpuprofile, chrome, firefox, perf-script
+    /// [default: by the extension of FILE, else pprof]
     #[arg(
         short,
         long,
@@ -148,15 +148,17 @@ pub(super) struct RecordFlags {
     )]
     function_names: FunctionNames,
 
-    /// Frames of the interpreter by which it runs functions too [default: in pprof, folded and callgrind]
+    /// Frames of the interpreter by which it runs functions too [default: in pprof, folded, callgrind and
+    /// perf-script]
     #[arg(long, overrides_with = "no_internals", help_heading = "Output")]
     internals: bool,
 
-    /// No such frames [default: in svg, speedscope, cpuprofile and the summary]
+    /// No such frames [default: in the other formats and the summary]
     #[arg(long, help_heading = "Output")]
     no_internals: bool,
 
-    /// Begin each stack with its thread (pprof and speedscope always have it)
+    /// Begin each stack with its thread (pprof, speedscope and the other
+    /// formats with times always have it; cpuprofile where there are several)
     #[arg(short, long, help_heading = "Output")]
     threads: bool,
 }

@@ -218,7 +218,7 @@ impl TryFrom<ReportFlags> for ReportOptions {
         let output = flags.output.map(|path| {
             let destination = Destination::from(path);
             Ok(ReportOutput {
-                format: values::format_of(flags.format, &destination)?,
+                format: values::format_of_stored(flags.format, &destination)?,
                 destination,
                 threads: flags.threads,
                 function_names: flags.function_names,
@@ -393,6 +393,10 @@ mod tests {
         assert!(options(&["-f", "svg"]).unwrap_err().contains("--output"));
         let error = options(&["-o", "x.json"]).unwrap_err();
         assert!(error.contains("no format has the extension"), "{error}");
+        for line in [&["-o", "x.trace.json"][..], &["-o", "-", "-f", "firefox"]] {
+            let error = options(line).unwrap_err();
+            assert!(error.contains("stored profiles do not say when"), "{error}");
+        }
         for label in ["pod", "=x"] {
             let error = options(&["--label", label]).unwrap_err();
             assert!(error.contains("NAME=VALUE"), "{error}");

@@ -61,6 +61,18 @@ pub(super) fn format_of(
     }
 }
 
+/// The format of an output of stored profiles, which have no times.
+pub(super) fn format_of_stored(
+    given: Option<Format>,
+    destination: &Destination,
+) -> Result<Format, UsageError> {
+    let format = format_of(given, destination)?;
+    if format.needs_times() {
+        return Err(UsageError::NoTimes { format });
+    }
+    Ok(format)
+}
+
 fn by_extension(path: &Path) -> Option<Format> {
     // Extensions of devices and folders mean nothing; that a folder is no output is reported later.
     let is_file = !path.starts_with("/dev") && !path.starts_with("/proc") && !path.is_dir();

@@ -32,7 +32,7 @@ use crate::{
         self, Detector, Interpreter, Version,
         remote::{self, ThreadStack},
     },
-    session::{End, Examinations, Scope, Session, Settings, Signals},
+    session::{End, Examinations, SampleTimes, Scope, Session, Settings, Signals},
     threads::WaitRecords,
 };
 
@@ -239,6 +239,7 @@ async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Measured> {
         native: true,
         gil: false,
         wait_identities: false,
+        times: SampleTimes::Dropped,
         records: WaitRecords::default(),
         symbol_bytes: SYMBOL_BYTES,
     };

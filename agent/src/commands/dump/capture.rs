@@ -17,7 +17,8 @@ use crate::{
         kinds::{gil, lock, wall},
     },
     session::{
-        End, EndReason, Examinations, Observer, Origin, Scope, Session, Settings, Signals, memory,
+        End, EndReason, Examinations, Observer, Origin, SampleTimes, Scope, Session, Settings,
+        Signals, memory,
     },
     symbolize::{CpuShare, CpuShares, NativeSymbolizer},
     targets::labels::metadata::MetadataOptions,
@@ -76,6 +77,7 @@ pub(super) async fn take(options: &DumpOptions) -> Result<Capture> {
         native,
         gil: true,
         wait_identities: true,
+        times: SampleTimes::Dropped,
         records: WaitRecords {
             deadlocks: Some(deadlocks.clone()),
             snapshot: Some(snapshot.clone()),

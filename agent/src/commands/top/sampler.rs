@@ -34,7 +34,7 @@ use crate::{
     },
     session::{
         Began, End, EndReason, EvictionSchedule, Examinations, GENERATION, InUse, Observer, Origin,
-        Profiles, Scope, Session, Settings, Signals, warn_on_error,
+        Profiles, SampleTimes, Scope, Session, Settings, Signals, warn_on_error,
     },
     symbolize::{CpuShare, CpuShares},
     targets::{
@@ -168,6 +168,7 @@ impl Sampler {
             native: options.native,
             gil: false,
             wait_identities: false,
+            times: SampleTimes::Dropped,
             records: WaitRecords::default(),
             symbol_bytes: SYMBOL_BYTES,
         };

@@ -105,6 +105,7 @@ pub(super) fn read(
                 value: amount.value,
             })
             .collect(),
+        timeline: None,
         unwind_stats: Vec::new(),
         losses: comments.losses,
         filtered_out: comments.filtered_out,
