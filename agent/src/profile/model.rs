@@ -13,7 +13,7 @@ use super::{
     location::{Function, Location},
     losses::{FilteredOut, Losses},
     process::Process,
-    timeline::Timeline,
+    timeline::{TimedSample, Timeline},
     unwind_stats::UnwindStats,
 };
 
@@ -144,6 +144,12 @@ impl Profile {
             value: self.period,
         };
         one_sample.get(of.source)
+    }
+
+    /// The samples in the order of time; none without a [timeline](Self::timeline).
+    #[must_use]
+    pub fn timed_samples(&self) -> &[TimedSample] {
+        self.timeline.as_ref().map_or(&[], Timeline::samples)
     }
 
     /// Number of all samples.

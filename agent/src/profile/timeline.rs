@@ -1,7 +1,5 @@
 //! When the samples of a profile were taken.
 
-use super::model::Profile;
-
 /// The samples of a profile in the order of time.
 ///
 /// Invariant: their values, added up by [`TimedSample::sample`], are those of the samples of the profile, except for
@@ -44,13 +42,5 @@ impl Timeline {
             ..*timed
         });
         Self(samples.collect())
-    }
-}
-
-impl Profile {
-    /// The samples in the order of time; none without a [timeline](Self::timeline).
-    #[must_use]
-    pub fn timed_samples(&self) -> &[TimedSample] {
-        self.timeline.as_ref().map_or(&[], Timeline::samples)
     }
 }
