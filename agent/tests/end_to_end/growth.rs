@@ -178,9 +178,8 @@ fn the_profiles_of_a_host_have_the_growth_of_each_function() {
         "growing",
     ]);
     report.args(["--event", "growth", "--format", "folded", "--output", "-"]);
-    let output_of_report = report.output().unwrap();
-    let folded = String::from_utf8(output_of_report.stdout).unwrap();
-    let profile = Folded::parse_all(&folded);
+    let merged = String::from_utf8(report.output().unwrap().stdout).unwrap();
+    let profile = Folded::parse_all(&merged);
     let printed = Printed::read(output.stdout);
     printed.assert_in(&profile, &FUNCTIONS, "host");
     let page_bytes = 4096.0;
