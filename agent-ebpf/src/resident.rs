@@ -92,10 +92,29 @@ pub(crate) fn after_fault() -> Due {
     let Some(mut counters) = Counters::of_current() else {
         return Due::NONE;
     };
-    // Not a loop: the compiler has to know that the types are in the arrays.
-    let mut due = counters.sample(0, Due::NONE);
-    due = counters.sample(1, due);
-    counters.sample(2, due)
+    // Not loops: the compiler has to know that the types are in the arrays.
+    let file = counters.change(0, Moment::AfterFault);
+    let anonymous = counters.change(1, Moment::AfterFault);
+    let shared = counters.change(2, Moment::AfterFault);
+    // Pages of files and shared memory of which the process has copies of its own now.
+    let copied_file = replaced(file, anonymous);
+    let copied_shared = replaced(shared, anonymous);
+    if copied_file + copied_shared != 0 {
+        add(Counter::GIVEN_BACK_PAGES, copied_file + copied_shared);
+    }
+    let mut due = counters.sample(0, file + copied_file.cast_signed(), Due::NONE);
+    due = counters.sample(1, anonymous, due);
+    counters.sample(2, shared + copied_shared.cast_signed(), due)
+}
+
+/// How many of the pages by which a type has changed were replaced by anonymous ones.
+#[inline(always)]
+fn replaced(pages: i64, anonymous: i64) -> u64 {
+    if pages >= 0 || anonymous <= 0 {
+        return 0;
+    }
+    let (gone, new) = (pages.unsigned_abs(), anonymous.unsigned_abs());
+    if gone < new { gone } else { new }
 }
 
 /// When the counters are read.
@@ -141,13 +160,20 @@ impl Counters {
         let first = memory.wrapping_add(counters.into());
         let counted = counted_pages(key, tgid)?;
         let process = process_pages(tgid)?;
-        let is_new = counted.memory != memory;
+        let totals = read_totals(first)?;
+        // Memory that was freed may be that of another program now, or of another process with the id.
+        let of_all = if of_thread == 0 {
+            of_processors(totals, 0)
+        } else {
+            0
+        };
+        let is_new = counted.memory != memory || counted.of_all != of_all;
         if is_new {
-            // It may have been profiled no longer when its id was another process's.
             PROCESSES.get_ptr(tgid)?;
             counted.memory = memory;
+            counted.of_all = of_all;
             if of_thread == 0 {
-                counted.addresses = addresses(first);
+                counted.addresses = addresses(totals);
             }
         }
         let here = if of_thread == 0 {
@@ -155,7 +181,6 @@ impl Counters {
         } else {
             task.counted_pages()
         };
-        let totals = read_totals(first)?;
         if is_new {
             for (pages, (number, _)) in counted.pages.iter_mut().zip(TYPES) {
                 *pages = here[kernel_index(number)].into();
@@ -175,10 +200,9 @@ impl Counters {
         })
     }
 
-    /// Samples what the fault has added of the `nth` type, where no sample of another one is due.
+    /// Samples the pages of the `nth` type that the fault has added, where no sample of another one is due.
     #[inline(always)]
-    fn sample(&mut self, nth: usize, due: Due) -> Due {
-        let pages = self.change(nth, Moment::AfterFault);
+    fn sample(&mut self, nth: usize, pages: i64, due: Due) -> Due {
         if pages == 0 {
             return due;
         }
@@ -230,16 +254,21 @@ impl Counters {
     }
 }
 
-/// The addresses of what this processor counts for the types of the process whose first counter is at `first`.
+/// The addresses of what this processor counts for the types of the process with these counters.
 #[inline(always)]
-fn addresses(first: u64) -> [u64; MEMORY_TYPES] {
+fn addresses(totals: &ProcessCounters) -> [u64; MEMORY_TYPES] {
     let mut addresses = [0; MEMORY_TYPES];
     for (address, (number, _)) in addresses.iter_mut().zip(TYPES) {
-        let pointer = offset(number).wrapping_add(field(|layout| layout.of_processors));
-        let of_all: u64 = read(first.wrapping_add(pointer.into()));
-        *address = of_all.wrapping_add(processor_memory());
+        *address = of_processors(totals, number).wrapping_add(processor_memory());
     }
     addresses
+}
+
+/// The address by which the kernel names what the processors count of a type.
+#[inline(always)]
+fn of_processors(totals: &ProcessCounters, number: u32) -> u64 {
+    let pointer = offset(number).wrapping_add(field(|layout| layout.of_processors));
+    totals[masked(pointer / 8, MAX_COUNTER_BYTES / 8 - 1) as usize]
 }
 
 /// What is counted at these addresses. Since Linux 6.6 they are side by side.
@@ -264,7 +293,8 @@ fn counts_at(addresses: &[u64; MEMORY_TYPES]) -> [i32; KERNEL_TYPES] {
 #[inline(always)]
 fn read_totals(first: u64) -> Option<&'static ProcessCounters> {
     let totals = PROCESS_COUNTERS.get_ptr_mut(0)?;
-    let bytes = masked(offset(KERNEL_TYPES as u32 - 1) + 8, MAX_COUNTER_BYTES - 1);
+    let last = offset(KERNEL_TYPES as u32 - 1).wrapping_add(field(|layout| layout.of_processors));
+    let bytes = masked(last + 8, MAX_COUNTER_BYTES - 1);
     // SAFETY: the value has room for all that the mask allows; the helper checks the address.
     unsafe { bpf_probe_read_kernel(totals.cast(), bytes, first as *const _) };
     // SAFETY: the value is this processor's own, and nothing interrupts the program to change it.

@@ -1,11 +1,11 @@
 //! Where the kernel counts the resident pages of a process, from its BTF.
 
 /// Most bytes from the counter of one type of memory to that of the next.
-pub const MAX_COUNTER_DISTANCE: u32 = 80;
+pub const MAX_COUNTER_DISTANCE: u32 = 63;
 
 /// The same from that of the first of four types to the end of that of the last one; a power of two.
 pub const MAX_COUNTER_BYTES: u32 = 256;
-const _: () = assert!(3 * MAX_COUNTER_DISTANCE + 8 <= MAX_COUNTER_BYTES);
+const _: () = assert!(4 * MAX_COUNTER_DISTANCE <= MAX_COUNTER_BYTES);
 
 /// Where the counters of resident pages are. Before Linux 6.2 each thread counts what it adds, until
 /// that goes to the process; since then each processor does. Offsets and distances in bytes.

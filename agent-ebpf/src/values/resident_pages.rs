@@ -13,6 +13,8 @@ pub(crate) type ProcessCounters = [u64; (MAX_COUNTER_BYTES / 8) as usize];
 pub(crate) struct CountedPages {
     /// The address of the process's `mm_struct`.
     pub(crate) memory: u64,
+    /// By which address the kernel names the counts of the first type of all processors; since Linux 6.2.
+    pub(crate) of_all: u64,
     /// The addresses of this processor's counts, 32 bits each; since Linux 6.2.
     pub(crate) addresses: [u64; MEMORY_TYPES],
     /// Its pages of each type, as they were when it was read last.
@@ -34,6 +36,7 @@ impl CountedPages {
     /// Of a process that was not seen before.
     pub(crate) const NEW: Self = Self {
         memory: 0,
+        of_all: 0,
         addresses: [0; MEMORY_TYPES],
         pages: [0; MEMORY_TYPES],
         growth: [SampledGrowth::NEW; MEMORY_TYPES],

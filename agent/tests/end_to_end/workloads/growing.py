@@ -32,8 +32,12 @@ def grow_list():
 
 
 def grow_bytes():
-    # Not one object for all, and larger than the interpreter's small ones are.
-    kept.extend([b"x" * (600 + i % 100) for i in range(30000)])
+    # Not a list that grows, which gives back what it had before.
+    objects = [None] * 30000
+    for i in range(len(objects)):
+        # Not one object for all, and larger than the interpreter's small ones are.
+        objects[i] = b"x" * (600 + i % 100)
+    kept.append(objects)
 
 
 def grow_private():
