@@ -57,8 +57,8 @@ impl Counter {
     pub const UNKNOWN_LOCK_RELEASES: Self = Self(22);
     /// Pages that processes whose growth is profiled have given back; known at their next fault.
     pub const GIVEN_BACK_PAGES: Self = Self(23);
-    /// Samples without Python frames because unwinding their process takes too long.
-    pub const OVER_BUDGET_SAMPLES: Self = Self(24);
+    /// Searches for a thread's state that were not made because those in its process take too long.
+    pub const REFUSED_THREAD_SEARCHES: Self = Self(24);
     /// How many counters there are.
     pub const COUNT: u32 = 25;
 }

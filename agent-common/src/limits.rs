@@ -49,19 +49,18 @@ pub const MAX_PROCESS_DESCRIBED_BYTES: u32 = 2 << 20;
 /// The time for [`MAX_PROCESS_DESCRIBED_BYTES`], in nanoseconds.
 pub const DESCRIPTION_PERIOD_NS: u64 = 1_000_000_000;
 
-/// Time that unwinding the Python frames of one sample may take before it counts for its process, in nanoseconds: many
-/// times that of a deep stack.
-pub const LONG_UNWINDING_NS: u64 = 50_000;
+/// Time that the search for the state of a thread may take before it counts for its process, in nanoseconds: that of
+/// some thousand states.
+pub const LONG_SEARCH_NS: u64 = 50_000;
 
-/// Most time that counts for one sample, in nanoseconds: the rest was taken from the processor.
-pub const MAX_COUNTED_UNWINDING_NS: u64 = 2_000_000;
+/// Most time that counts for one search, in nanoseconds: the rest was taken from the processor.
+pub const MAX_COUNTED_SEARCH_NS: u64 = 2_000_000;
 
-/// Time of all such samples of a process within [`UNWINDING_PERIOD_NS`] after which its further samples have no Python
-/// frames, in nanoseconds.
-pub const MAX_PROCESS_UNWINDING_NS: u64 = 10_000_000;
+/// Time of all such searches of a process within [`SEARCH_PERIOD_NS`] after which there is none, in nanoseconds.
+pub const MAX_PROCESS_SEARCH_NS: u64 = 10_000_000;
 
-/// The time for [`MAX_PROCESS_UNWINDING_NS`], in nanoseconds.
-pub const UNWINDING_PERIOD_NS: u64 = 1_000_000_000;
+/// The time for [`MAX_PROCESS_SEARCH_NS`], in nanoseconds.
+pub const SEARCH_PERIOD_NS: u64 = 1_000_000_000;
 
 /// Bytes of a function's or a file's name that are kept.
 pub const TEXT_BYTES: usize = 1024;

@@ -4,7 +4,7 @@
 
 use agent_common::{
     counter::Counter,
-    limits::{LONG_UNWINDING_NS, MAX_FRAMES, MAX_KERNEL_FRAMES},
+    limits::{LONG_SEARCH_NS, MAX_FRAMES, MAX_KERNEL_FRAMES},
     maps::{Control, KERNEL_THREADS, ProcessState},
     native::{NativeOutcome, UnwindNative},
     python::{FindState, MAX_ATTRIBUTES, PythonOutcome, UnwindPython},
@@ -65,9 +65,8 @@ pub(crate) fn begin() -> Option<(&'static mut Sampler, &'static Control)> {
     sampler.new_code_ns.set(state.new_code_ns);
     sampler.reused_ns.set(state.reused_ns);
     sampler.described_bytes.set(0);
-    sampler
-        .is_over_budget
-        .set(u32::from(state.is_over_budget(now_ns)));
+    sampler.search_began_ns.set(0);
+    sampler.may_search.set(u32::from(state.may_search(now_ns)));
     sampler.layout.set(process.layout);
     sampler.gil_holder.set(process.gil_holder);
     sampler.first_mapping.set(process.first_mapping);
@@ -310,32 +309,7 @@ fn try_read_stack() -> Option<PythonUnwindStatus> {
     if sampler.interpreters_head.get() == 0 {
         return None;
     }
-    if sampler.is_over_budget.get() != 0 {
-        count(Counter::OVER_BUDGET_SAMPLES);
-        return Some(PythonUnwindStatus::OVER_BUDGET);
-    }
-    let status = Steps.unwind();
-    note_time();
-    Some(status)
-}
-
-/// Notes how long it has taken since the sample began, if that is long.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn note_time() -> u32 {
-    u32::from(try_note_time().is_some())
-}
-
-#[inline(always)]
-fn try_note_time() -> Option<()> {
-    let sampler = current::sampler()?;
-    // SAFETY: the helper takes no arguments.
-    let now_ns = unsafe { bpf_ktime_get_ns() };
-    let took_ns = now_ns.wrapping_sub(sampler.time_ns.get());
-    if took_ns >= LONG_UNWINDING_NS {
-        state_of(sampler.tgid.get())?.note_unwinding(took_ns, now_ns);
-    }
-    Some(())
+    Some(Steps.unwind())
 }
 
 /// Visits as many frames as one step may.
@@ -368,7 +342,32 @@ fn repeat(step: extern "C" fn() -> u32) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn find_state() -> u32 {
-    Steps.find_state().0
+    let outcome = Steps.find_state();
+    note_search();
+    outcome.0
+}
+
+/// Notes how long the search for the state has taken, if there was one and that is long.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn note_search() -> u32 {
+    u32::from(try_note_search().is_some())
+}
+
+#[inline(always)]
+fn try_note_search() -> Option<()> {
+    let sampler = current::sampler()?;
+    let began_ns = sampler.search_began_ns.get();
+    if began_ns == 0 {
+        return None;
+    }
+    // SAFETY: the helper takes no arguments.
+    let now_ns = unsafe { bpf_ktime_get_ns() };
+    let took_ns = now_ns.wrapping_sub(began_ns);
+    if took_ns >= LONG_SEARCH_NS {
+        state_of(sampler.tgid.get())?.note_search(took_ns, now_ns);
+    }
+    Some(())
 }
 
 /// Unwinds the thread's native frames; returns the [`NativeUnwindStatus`].

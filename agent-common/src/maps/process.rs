@@ -1,6 +1,6 @@
 //! Processes that are profiled.
 
-use crate::limits::{MAX_COUNTED_UNWINDING_NS, MAX_PROCESS_UNWINDING_NS, UNWINDING_PERIOD_NS};
+use crate::limits::{MAX_COUNTED_SEARCH_NS, MAX_PROCESS_SEARCH_NS, SEARCH_PERIOD_NS};
 
 /// What the agent has found out about a profiled process: the value of the map `PROCESSES`, whose key
 /// is the process's id in the initial PID namespace.
@@ -52,34 +52,34 @@ pub struct ProcessState {
     pub described_since_ns: u64,
     /// Bytes of code objects that were read since then.
     pub described_bytes: u32,
-    /// Time of long unwinding since `unwound_since_ns`, in nanoseconds.
-    pub unwound_ns: u32,
+    /// Time of long searches for the states of its threads since `searched_since_ns`, in nanoseconds.
+    pub searched_ns: u32,
     /// Since when it is counted.
-    pub unwound_since_ns: u64,
+    pub searched_since_ns: u64,
 }
 
 impl ProcessState {
-    /// Whether the Python frames of its threads are not unwound for now.
+    /// Whether the states of its threads may be searched now.
     #[inline(always)]
     #[must_use]
-    pub fn is_over_budget(&self, now_ns: u64) -> bool {
-        u64::from(self.unwound_ns) >= MAX_PROCESS_UNWINDING_NS
-            && now_ns.wrapping_sub(self.unwound_since_ns) < UNWINDING_PERIOD_NS
+    pub fn may_search(&self, now_ns: u64) -> bool {
+        u64::from(self.searched_ns) < MAX_PROCESS_SEARCH_NS
+            || now_ns.wrapping_sub(self.searched_since_ns) >= SEARCH_PERIOD_NS
     }
 
-    /// Notes how long unwinding took that ended now.
+    /// Notes how long a search took that ended now.
     #[inline(always)]
-    pub fn note_unwinding(&mut self, took_ns: u64, now_ns: u64) {
-        if now_ns.wrapping_sub(self.unwound_since_ns) >= UNWINDING_PERIOD_NS {
-            self.unwound_since_ns = now_ns;
-            self.unwound_ns = 0;
+    pub fn note_search(&mut self, took_ns: u64, now_ns: u64) {
+        if now_ns.wrapping_sub(self.searched_since_ns) >= SEARCH_PERIOD_NS {
+            self.searched_since_ns = now_ns;
+            self.searched_ns = 0;
         }
-        let counted = if took_ns < MAX_COUNTED_UNWINDING_NS {
+        let counted = if took_ns < MAX_COUNTED_SEARCH_NS {
             took_ns
         } else {
-            MAX_COUNTED_UNWINDING_NS
+            MAX_COUNTED_SEARCH_NS
         };
-        self.unwound_ns = self.unwound_ns.saturating_add(counted as u32);
+        self.searched_ns = self.searched_ns.saturating_add(counted as u32);
     }
 
     /// Of a process that is tracked from now on.
@@ -90,8 +90,8 @@ impl ProcessState {
         executable_pages: 0,
         described_since_ns: 0,
         described_bytes: 0,
-        unwound_ns: 0,
-        unwound_since_ns: 0,
+        searched_ns: 0,
+        searched_since_ns: 0,
     };
 }
 
@@ -115,25 +115,25 @@ mod tests {
     use super::ProcessState;
 
     #[test]
-    fn a_process_whose_unwinding_takes_long_is_left_out_until_the_second_is_over() {
+    fn a_process_whose_searches_take_long_has_none_until_the_second_is_over() {
         let mut state = ProcessState::NEW;
         let begin = 5_000_000_000;
         for sample in 0..10 {
-            assert!(!state.is_over_budget(begin), "{sample}");
-            state.note_unwinding(1_000_000, begin);
+            assert!(state.may_search(begin), "{sample}");
+            state.note_search(1_000_000, begin);
         }
-        assert!(state.is_over_budget(begin + 999_999_999));
-        assert!(!state.is_over_budget(begin + 1_000_000_000));
-        state.note_unwinding(1_000_000, begin + 1_000_000_000);
-        assert_eq!(state.unwound_ns, 1_000_000);
+        assert!(!state.may_search(begin + 999_999_999));
+        assert!(state.may_search(begin + 1_000_000_000));
+        state.note_search(1_000_000, begin + 1_000_000_000);
+        assert_eq!(state.searched_ns, 1_000_000);
     }
 
     #[test]
     fn time_that_was_taken_from_the_processor_does_not_count() {
         let mut state = ProcessState::NEW;
         for _ in 0..4 {
-            state.note_unwinding(u64::MAX / 2, 1);
+            state.note_search(u64::MAX / 2, 1);
         }
-        assert!(!state.is_over_budget(1));
+        assert!(state.may_search(1));
     }
 }

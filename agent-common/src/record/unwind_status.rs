@@ -32,7 +32,8 @@ impl PythonUnwindStatus {
     pub const TORN: Self = Self(10);
     /// The process is not known to run Python.
     pub const NO_PYTHON: Self = Self(11);
-    /// Not tried: unwinding the threads of the process has taken too long within this second.
+    /// The thread state is not known, and was not searched: searches in the process have taken too long within this
+    /// second.
     pub const OVER_BUDGET: Self = Self(12);
 
     /// Whether no Python frame is missing.

@@ -8,6 +8,7 @@ use agent_common::{
     python::{ProcessPointers, PythonOutcome, SearchStep},
     record::PythonUnwindStatus,
 };
+use aya_ebpf::helpers::generated::bpf_ktime_get_ns;
 
 use super::walk::thread_walk;
 use crate::{current, maps::count, memory::CurrentMemory, threads, values::Sampler};
@@ -43,8 +44,23 @@ fn try_load_cached_state() -> Option<PythonOutcome> {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn begin_search() -> u32 {
+    if may_search() == 0 {
+        count(Counter::REFUSED_THREAD_SEARCHES);
+        return PythonOutcome::ended(PythonUnwindStatus::OVER_BUDGET).0;
+    }
     count(Counter::THREAD_SEARCHES);
     try_begin_search().unwrap_or(PythonOutcome::FAULT).0
+}
+
+/// Notes when the search begins; 0 where a process whose states take too long has had its share.
+#[inline(always)]
+fn may_search() -> u32 {
+    let Some(sampler) = current::sampler() else {
+        return 0;
+    };
+    // SAFETY: the helper takes no arguments.
+    sampler.search_began_ns.set(unsafe { bpf_ktime_get_ns() });
+    sampler.may_search.get()
 }
 
 #[inline(always)]

@@ -48,8 +48,10 @@ pub(crate) struct Sampler {
     pub(crate) tid: Volatile<u32>,
     /// Bytes of the code objects that were read for the sample.
     pub(crate) described_bytes: Volatile<u32>,
-    /// 1 where unwinding the process takes too long: the Python frames are left out.
-    pub(crate) is_over_budget: Volatile<u32>,
+    /// 0 where searching the thread states of the process takes too long.
+    pub(crate) may_search: Volatile<u32>,
+    /// When a search for the state of the thread began, in nanoseconds of the monotonic clock; 0 where there was none.
+    pub(crate) search_began_ns: Volatile<u64>,
     /// Index of the process's layout.
     pub(crate) layout: Volatile<u32>,
     /// See `Sample::count`.

@@ -302,7 +302,7 @@ fn incomplete_marker(end: PythonUnwindStatus) -> &'static str {
         PythonUnwindStatus::CYCLE => "[incomplete: cycle of frames]",
         PythonUnwindStatus::TOO_DEEP => "[incomplete: frame limit reached]",
         PythonUnwindStatus::TOO_MANY_THREADS => "[incomplete: thread limit reached]",
-        PythonUnwindStatus::OVER_BUDGET => "[incomplete: unwinding the process takes too long]",
+        PythonUnwindStatus::OVER_BUDGET => "[incomplete: searching the threads takes too long]",
         PythonUnwindStatus::TORN => "[incomplete: the stack changed during the walk]",
         _ => "[incomplete]",
     }

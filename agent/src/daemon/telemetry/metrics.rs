@@ -126,9 +126,9 @@ const COUNTERS: [(Counter, &str, &str); 24] = [
         "Resident pages that processes have given back whose growth of memory is profiled",
     ),
     (
-        Counter::OVER_BUDGET_SAMPLES,
-        "profiling_agent_over_budget_samples",
-        "Samples without Python frames because unwinding their process takes too long",
+        Counter::REFUSED_THREAD_SEARCHES,
+        "profiling_agent_thread_searches_refused",
+        "Searches for the Python state of a thread that were not made because those in its process take too long",
     ),
     (
         Counter::UNKNOWN_LOCK_RELEASES,
