@@ -152,6 +152,9 @@ fn assert_python_is_whole(thread: &Value, function: &str) {
     );
 }
 
+/// The same of a process whose threads hand over the GIL every five milliseconds.
+const DUMPS_OF_CONVOY: usize = 16;
+
 #[test]
 fn who_waits_for_the_gil_has_the_thread_that_holds_it() {
     let _machine = machine::alone();
@@ -159,7 +162,7 @@ fn who_waits_for_the_gil_has_the_thread_that_holds_it() {
         let target = Target::start(interpreter, "threads");
         let all = tids(target.pid());
         let (mut waiting, mut held, mut holding) = (0, 0, 0);
-        for _ in 0..4 {
+        for _ in 0..DUMPS_OF_CONVOY {
             let threads = threads(target.pid(), "");
             holding += threads.iter().filter(|it| it["holds_gil"] == true).count();
             for thread in threads.iter().filter(|it| it["wait"] == "gil") {
@@ -177,11 +180,14 @@ fn who_waits_for_the_gil_has_the_thread_that_holds_it() {
             "{}: {waiting} wait, {held} with a holder, {holding} hold",
             interpreter.name
         );
-        assert!(waiting >= 4 * 7, "{waiting}");
+        assert!(waiting >= DUMPS_OF_CONVOY * 7, "{waiting}");
         assert!(held * 2 > waiting, "{held} of {waiting}");
+        // Each thread is shown as it was at a moment of its own: in about every second dump the one that had the GIL
+        // waits for it again, and the next one waited still.
         assert!(holding > 0);
-        let text = text(target.pid(), "");
-        assert!(text.contains("waiting for the GIL, held by "), "{text}");
+        let has_holder = |text: &String| text.contains("waiting for the GIL, held by ");
+        let mut texts = (0..DUMPS_OF_CONVOY).map(|_| text(target.pid(), ""));
+        assert!(texts.any(|text| has_holder(&text)));
     });
 }
 
