@@ -300,16 +300,13 @@ impl UnwindNative for NativeSteps {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn read_stack() -> u32 {
-    u32::from(try_read_stack().unwrap_or(PythonUnwindStatus::NO_PYTHON).0)
-}
-
-#[inline(always)]
-fn try_read_stack() -> Option<PythonUnwindStatus> {
-    let sampler = current::sampler()?;
-    if sampler.interpreters_head.get() == 0 {
-        return None;
-    }
-    Some(Steps.unwind())
+    let is_python = current::sampler().is_some_and(|sampler| sampler.interpreters_head.get() != 0);
+    let status = if is_python {
+        Steps.unwind()
+    } else {
+        PythonUnwindStatus::NO_PYTHON
+    };
+    u32::from(status.0)
 }
 
 /// Visits as many frames as one step may.

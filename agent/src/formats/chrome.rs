@@ -19,9 +19,10 @@ use serde::{
 use super::{
     chart::Chart,
     folded::NO_FRAMES,
+    json,
     options::EncodeOptions,
     shown_frame::{FrameTable, ShownFrame, executable_path},
-    thread_stacks::{ThreadSamples, by_thread, printable_name},
+    thread_stacks::{by_thread, ids, printable_name},
 };
 use crate::profile::{FrameKind, Profile};
 
@@ -40,12 +41,11 @@ pub(super) fn write(
         },
         display_time_unit: "ms",
         other_data: OtherData {
-            exporter: concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION")),
+            exporter: json::PROGRAM,
             event: profile.kind.name,
         },
     };
-    serde_json::to_writer(&mut *out, &document)?;
-    writeln!(out)
+    json::write(&document, out)
 }
 
 #[derive(Serialize)]
@@ -140,7 +140,7 @@ impl Serialize for Events<'_> {
             events.serialize_element(&event)?;
         }
         for thread in by_thread(profile) {
-            let (pid, tid) = ids(profile, &thread);
+            let (pid, tid) = ids(profile, thread.thread);
             let name = printable_name(&thread.thread.name);
             events.serialize_element(&named("thread_name", &name, (pid, tid)))?;
             let mut open = OpenCalls {
@@ -164,15 +164,6 @@ impl Serialize for Events<'_> {
             open.change(last_ns, &[], &mut events)?;
         }
         events.end()
-    }
-}
-
-/// The process and the thread of samples; one that stands for all threads of its process has the id of that.
-fn ids(profile: &Profile, of: &ThreadSamples<'_>) -> (u32, u32) {
-    let pid = profile.processes[of.thread.process.0 as usize].pid;
-    match of.thread.tid {
-        0 => (pid, pid),
-        tid => (pid, tid),
     }
 }
 

@@ -24,6 +24,7 @@ use serde::{Serialize, ser::Serializer};
 use super::{
     chart::Chart,
     folded::NO_FRAMES,
+    json,
     options::EncodeOptions,
     shown_frame::{FrameTable, executable_path},
     thread_stacks::{by_thread, process_title, with_id},
@@ -55,8 +56,7 @@ pub(super) fn write(
         samples: timeline.samples,
         time_deltas: timeline.deltas,
     };
-    serde_json::to_writer(&mut *out, &document)?;
-    writeln!(out)
+    json::write(&document, out)
 }
 
 #[derive(Serialize)]

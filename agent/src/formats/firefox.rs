@@ -20,6 +20,7 @@ use fxprof_processed_profile::{
 use super::{
     chart::Chart,
     folded::NO_FRAMES,
+    json,
     options::EncodeOptions,
     shown_frame::FrameTable,
     thread_stacks::{ThreadSamples, by_thread, process_title, with_id},
@@ -37,8 +38,7 @@ pub(super) fn write(
 ) -> io::Result<()> {
     let names = options.function_names.of(profile);
     let table = FrameTable::new(profile, &names);
-    serde_json::to_writer(&mut *out, &Writer::new(&table).finish())?;
-    writeln!(out)
+    json::write(&Writer::new(&table).finish(), out)
 }
 
 struct Writer<'a> {

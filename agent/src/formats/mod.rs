@@ -15,6 +15,7 @@ mod frame_text;
 mod function_names;
 #[cfg(test)]
 mod golden;
+mod json;
 pub mod losses;
 mod options;
 mod perf_script;

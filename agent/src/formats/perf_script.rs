@@ -19,7 +19,7 @@ use super::{
     folded::NO_FRAMES,
     options::EncodeOptions,
     shown_frame::{FrameTable, ShownFrame, executable_path},
-    thread_stacks::printable_name,
+    thread_stacks::{ids, printable_name},
 };
 use crate::profile::{FrameKind, LocationId, Profile};
 
@@ -47,8 +47,7 @@ pub(super) fn write(
         .iter()
         .map(|thread| {
             let name = thread_word(&thread.name);
-            let pid = profile.processes[thread.process.0 as usize].pid;
-            let tid = if thread.tid == 0 { pid } else { thread.tid };
+            let (pid, tid) = ids(profile, thread);
             format!("{name:<16} {pid:>5}/{tid:<5}")
         })
         .collect();

@@ -20,6 +20,7 @@ use serde::{
 use super::{
     chart::Chart,
     folded::NO_FRAMES,
+    json,
     options::EncodeOptions,
     shown_frame::{FrameTable, ShownFrame, executable_path},
     thread_stacks::{MeasuredStack, ThreadSamples, by_thread, process_title},
@@ -41,7 +42,7 @@ pub(super) fn write(
     let chart = Chart::of_time(profile);
     let document = Document {
         schema: SCHEMA,
-        exporter: concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION")),
+        exporter: json::PROGRAM,
         name: title(profile),
         active_profile_index: 0,
         shared: Shared {
@@ -56,8 +57,7 @@ pub(super) fn write(
             })
             .collect(),
     };
-    serde_json::to_writer(&mut *out, &document)?;
-    writeln!(out)
+    json::write(&document, out)
 }
 
 /// What was measured, and of what.

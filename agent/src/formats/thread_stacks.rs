@@ -79,6 +79,15 @@ impl ThreadSamples<'_> {
     }
 }
 
+/// The ids of the process and the thread; one that stands for all threads of its process has the id of that.
+pub(super) fn ids(profile: &Profile, thread: &Thread) -> (u32, u32) {
+    let pid = profile.processes[thread.process.0 as usize].pid;
+    match thread.tid {
+        0 => (pid, pid),
+        tid => (pid, tid),
+    }
+}
+
 /// Name and id of the process with an index.
 pub(super) fn process_title(profile: &Profile, index: u32) -> String {
     let process = &profile.processes[index as usize];

@@ -87,61 +87,18 @@ impl ThreadNames {
 
 #[cfg(test)]
 mod tests {
-    use agent_common::{
-        decoded::{CodeRecord, ThreadRecord},
-        record::{CodeObjectHead, Header, LineTableFormat, RecordKind, Text, ThreadName},
-    };
+    use agent_common::decoded::ThreadRecord;
 
     use super::{MAX_UNRESOLVED, ThreadNames};
-    use crate::symbolize::PythonSymbolizer;
-
-    const HEADER: Header = Header {
-        kind: RecordKind::THREAD_NAME,
-        reserved: 0,
-        bytes: 0,
-    };
-
-    fn text(text: &str) -> Text {
-        Text {
-            kind: 1,
-            truncated: 0,
-            bytes: u16::try_from(text.len()).unwrap(),
-        }
-    }
+    use crate::symbolize::{PythonSymbolizer, fixtures};
 
     fn thread(tid: u32, root: u64) -> ThreadRecord<'static> {
-        ThreadRecord {
-            head: ThreadName {
-                header: HEADER,
-                tgid: 7,
-                tid,
-                root,
-                comm: *b"python3.12\0\0\0\0\0\0",
-                python: text("worker"),
-                is_complete: u32::from(root != 0),
-            },
-            python: b"worker",
-        }
+        fixtures::thread(tid, root, "worker")
     }
 
     fn add_bootstrap(symbol: u64, python: &mut PythonSymbolizer) {
-        let (name, file) = ("Thread._bootstrap", "/lib/threading.py");
-        python.add(&CodeRecord {
-            head: CodeObjectHead {
-                header: HEADER,
-                symbol,
-                first_line: 1,
-                line_table_bytes: 0,
-                line_table_start: 0,
-                name: text(name),
-                file: text(file),
-                line_table_format: LineTableFormat::LNOTAB,
-                reserved: 0,
-            },
-            name: name.as_bytes(),
-            file: file.as_bytes(),
-            line_table: &[],
-        });
+        let function = ("Thread._bootstrap", "/lib/threading.py");
+        python.add(&fixtures::code(symbol, function, &[], 0));
     }
 
     /// The names that are resolved now.

@@ -11,6 +11,8 @@ mod budget;
 mod demangle;
 pub mod elf_symbols;
 mod file_symbolizer;
+#[cfg(test)]
+pub(crate) mod fixtures;
 mod frame_symbolizer;
 mod haste;
 mod jit_interface;

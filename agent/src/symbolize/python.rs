@@ -123,47 +123,10 @@ impl PythonSymbolizer {
 
 #[cfg(test)]
 mod tests {
-    use agent_common::{
-        layout::LineTableFormat,
-        record::{CodeObjectHead, Frame, FrameKind, Header, RecordKind, Text, ThreadName},
-    };
+    use agent_common::record::{Frame, FrameKind};
 
     use super::PythonSymbolizer;
-    use agent_common::decoded::{CodeRecord, ThreadRecord};
-
-    const HEADER: Header = Header {
-        kind: RecordKind::CODE_OBJECT,
-        reserved: 0,
-        bytes: 0,
-    };
-
-    fn text(text: &str) -> Text {
-        Text {
-            kind: 1,
-            truncated: 0,
-            bytes: u16::try_from(text.len()).unwrap(),
-        }
-    }
-
-    /// A code object whose first line is 10, or a piece of its line table from `start` on.
-    fn code<'a>(name: &'a str, file: &'a str, table: &'a [u8], start: u32) -> CodeRecord<'a> {
-        CodeRecord {
-            head: CodeObjectHead {
-                header: HEADER,
-                symbol: 1,
-                first_line: 10,
-                line_table_bytes: 8,
-                line_table_start: start,
-                name: text(name),
-                file: text(file),
-                line_table_format: LineTableFormat::LNOTAB,
-                reserved: 0,
-            },
-            name: name.as_bytes(),
-            file: file.as_bytes(),
-            line_table: table,
-        }
-    }
+    use crate::symbolize::fixtures::{code, thread};
 
     fn line(symbolizer: &mut PythonSymbolizer, instruction_offset: u32) -> Option<u32> {
         let frame = Frame {
@@ -178,34 +141,22 @@ mod tests {
     fn a_line_table_grows_piece_by_piece() {
         let mut symbolizer = PythonSymbolizer::default();
         assert_eq!(line(&mut symbolizer, 0), None);
-        symbolizer.add(&code("f", "a.py", &[2, 1, 2, 1], 0));
+        symbolizer.add(&code(1, ("f", "a.py"), &[2, 1, 2, 1], 0));
         assert_eq!(line(&mut symbolizer, 2), Some(11));
         assert_eq!(line(&mut symbolizer, 8), Some(12));
         // A piece after one that was lost would give wrong lines.
-        symbolizer.add_piece(&code("", "", &[2, 40], 6));
+        symbolizer.add_piece(&code(1, ("", ""), &[2, 40], 6));
         assert_eq!(line(&mut symbolizer, 8), Some(12));
-        symbolizer.add_piece(&code("", "", &[2, 1, 2, 1], 4));
+        symbolizer.add_piece(&code(1, ("", ""), &[2, 1, 2, 1], 4));
         assert_eq!(line(&mut symbolizer, 8), Some(14));
     }
 
     fn thread_name(root: Option<(&str, &str)>, python: &str, tid: u32) -> String {
         let mut symbolizer = PythonSymbolizer::default();
         if let Some((name, file)) = root {
-            symbolizer.add(&code(name, file, &[], 0));
+            symbolizer.add(&code(1, (name, file), &[], 0));
         }
-        let record = ThreadRecord {
-            head: ThreadName {
-                header: HEADER,
-                tgid: 7,
-                tid,
-                root: 1,
-                comm: *b"python3.12\0\0\0\0\0\0",
-                python: text(python),
-                is_complete: 1,
-            },
-            python: python.as_bytes(),
-        };
-        symbolizer.thread_name(&record)
+        symbolizer.thread_name(&thread(tid, 1, python))
     }
 
     #[test]
