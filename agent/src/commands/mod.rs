@@ -28,6 +28,13 @@ use tokio::runtime::Builder;
 use self::cli::Command;
 use crate::{bpf, process::fuse, text::printable_lines};
 
+/// Most threads for work that may block on a disk.
+///
+/// tokio starts another one whenever none is idle at this moment, so that exporters which write one file
+/// after the other would have ever more of them. Each exporter uses two at most; a disk that hangs keeps
+/// as many.
+const MAX_BLOCKING_THREADS: usize = 16;
+
 /// Carries out the command line, and prints what goes wrong as one sentence.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -40,7 +47,10 @@ pub fn main() -> ExitCode {
         fuse::run();
         return ExitCode::SUCCESS;
     }
-    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(MAX_BLOCKING_THREADS)
+        .build();
     let result = match runtime {
         Ok(runtime) => runtime.block_on(run_command(cli::parse())),
         Err(error) => Err(error).context("cannot start"),

@@ -42,6 +42,9 @@ impl Quantity {
             Self::Descriptors => Some(1300.0),
             // A generation of the caches ends after ten minutes, or when there are 200,000.
             Self::CacheEntries => Some(220_000.0),
+            // Those of the lanes, the drain, the profiles and the supervisor, and all that may block on a
+            // disk: how many of these there are in a minute is chance.
+            Self::Threads => Some(28.0),
             _ => None,
         }
     }
