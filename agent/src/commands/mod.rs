@@ -6,9 +6,11 @@ mod diff;
 pub mod doctor;
 mod dump;
 mod examine;
+mod failure;
 mod gil;
 mod lock;
 mod output;
+mod outputs;
 mod progress;
 mod record;
 mod report;
@@ -26,7 +28,7 @@ use anyhow::{Context as _, Result};
 use tokio::runtime::Builder;
 
 use self::cli::Command;
-use crate::{bpf, process::fuse, text::printable_lines};
+use crate::{bpf, process::fuse};
 
 /// Most threads for work that may block on a disk.
 ///
@@ -56,8 +58,7 @@ pub fn main() -> ExitCode {
         Err(error) => Err(error).context("cannot start"),
     };
     result.unwrap_or_else(|error| {
-        // Paths and names in it are those of other users' files and processes.
-        eprintln!("agent: {}", printable_lines(&format!("{error:#}")));
+        eprintln!("{}", failure::text(&error));
         ExitCode::FAILURE
     })
 }

@@ -11,11 +11,11 @@
 
 use std::{
     env,
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs::{self, File, OpenOptions, Permissions},
     io::{self, IsTerminal as _, Write as _},
     os::{
-        fd::AsRawFd as _,
+        fd::{AsFd, AsRawFd as _},
         unix::{
             ffi::OsStrExt as _,
             fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown},
@@ -25,7 +25,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{Mode, OFlags},
+    fs::{FileType, Mode, OFlags},
     process::{getegid, geteuid},
 };
 use tempfile::NamedTempFile;
@@ -131,12 +131,18 @@ pub enum OutputError {
         source: io::Error,
     },
     /// The finished profile cannot be written.
-    #[error("cannot write '{}' ({source}): the profile is lost", path.display())]
+    #[error("cannot write '{}' ({source}): this output is lost", path.display())]
     Write {
         /// The file.
         path: PathBuf,
         /// The error of the kernel.
         source: io::Error,
+    },
+    /// Two outputs are one file.
+    #[error("'{}' is named twice: name another file with -o", path.display())]
+    Twice {
+        /// The file.
+        path: PathBuf,
     },
     /// All default names exist.
     #[error("'{}' and all its numbered names exist: name a file with -o", path.display())]
@@ -182,6 +188,33 @@ impl Output {
         Ok(Self(kind))
     }
 
+    /// What no other output may be; [`None`] where that does no harm.
+    #[must_use]
+    pub(super) fn identity(&self) -> Option<Identity> {
+        let name = match &self.0 {
+            Kind::Replaced { path, .. } => path.file_name().map(OsStr::to_owned),
+            _ => None,
+        };
+        let (file, is_device) = match &self.0 {
+            Kind::Replaced { folder, .. } => identity_of(&folder.0)?,
+            Kind::Direct { file, .. } => identity_of(file)?,
+            Kind::StandardOutput => identity_of(&io::stdout())?,
+            Kind::Numbered { .. } => return None,
+        };
+        (!is_device).then_some(Identity { file, name })
+    }
+
+    /// The error of two outputs that are this file.
+    #[must_use]
+    pub(super) fn named_twice(&self) -> OutputError {
+        let path = match &self.0 {
+            Kind::Replaced { path, .. } | Kind::Direct { path, .. } => path.clone(),
+            Kind::StandardOutput => "standard output".into(),
+            Kind::Numbered { name, .. } => name.path(1),
+        };
+        OutputError::Twice { path }
+    }
+
     /// Writes the output; returns the path of the file if there is one.
     ///
     /// # Errors
@@ -215,6 +248,22 @@ impl Output {
             }
         }
     }
+}
+
+/// What an output is, whatever it is called.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    /// Device and inode of the file, or of its folder.
+    file: (u64, u64),
+    /// The name of the file in that folder.
+    name: Option<OsString>,
+}
+
+/// Device and inode of a file, and whether it is a device such as `/dev/null`.
+fn identity_of(file: &impl AsFd) -> Option<((u64, u64), bool)> {
+    let status = rustix::fs::fstat(file).ok()?;
+    let is_device = FileType::from_raw_mode(status.st_mode) == FileType::CharacterDevice;
+    Some(((status.st_dev, status.st_ino), is_device))
 }
 
 /// The path with a word before its extension: `a/b.pb.gz` becomes `a/b.wall.pb.gz`.

@@ -11,13 +11,13 @@ use anyhow::Result;
 use super::{
     cli::{RecordOptions, Target},
     examine::{self, examine},
-    output::{Output, OutputError},
+    outputs::Outputs,
     progress::Progress,
     summary::Summary,
 };
 use crate::{
     bpf,
-    formats::encode,
+    formats::Format,
     profile::{Periods, Profile},
     session::{
         End, EndReason, Examinations, Observer, SampleTimes, Scope, Session, Settings, Signals,
@@ -65,7 +65,9 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
         Some(_) => Signals::to_pass_on()?,
         None => Signals::to_end()?,
     };
-    let outputs = outputs(options, pids.first().copied().unwrap_or_default())?;
+    let words: Vec<_> = options.kinds.iter().map(|kind| kind.name).collect();
+    let first = pids.first().copied().unwrap_or_default();
+    let outputs = Outputs::prepare_several(&options.outputs, first, &words)?;
 
     let settings = Settings {
         kinds: options.kinds.clone(),
@@ -74,11 +76,7 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
         gil: options.filter.gil_only,
         wait_identities: true,
         records: WaitRecords::default(),
-        times: if options.format.has_times() {
-            SampleTimes::Kept
-        } else {
-            SampleTimes::Dropped
-        },
+        times: sample_times(options),
         symbol_bytes: SYMBOL_BYTES,
     };
     let mut session = Session::open(&settings, examinations, scope, &mut signals, &mut ()).await?;
@@ -142,30 +140,24 @@ impl Observer for ProgressLine {
     }
 }
 
-/// An output for each kind; where there are several, each has its name.
-fn outputs(options: &RecordOptions, pid: u32) -> Result<Vec<Output>, OutputError> {
-    let kinds = options.kinds.iter();
-    let outputs = kinds.map(|kind| {
-        let word = (options.kinds.len() > 1).then_some(kind.name);
-        Output::prepare(&options.destination, options.format, pid, word)
-    });
-    outputs.collect()
+/// Times are kept where one of the formats shows them.
+fn sample_times(options: &RecordOptions) -> SampleTimes {
+    let mut formats = options.outputs.iter().map(|output| output.format);
+    if formats.any(Format::has_times) {
+        SampleTimes::Kept
+    } else {
+        SampleTimes::Dropped
+    }
 }
 
 /// Encodes and writes the profiles, and prints their summaries.
 fn write_profiles(
     profiles: &[Profile],
     options: &RecordOptions,
-    outputs: Vec<Output>,
+    outputs: Outputs,
     ended: &str,
 ) -> Result<()> {
-    let mut written = Vec::new();
-    for (profile, output) in profiles.iter().zip(outputs) {
-        let mut bytes = Vec::new();
-        encode(profile, options.format, options.encoding(), &mut bytes)?;
-        written.extend(output.commit(&bytes)?);
-    }
-
+    let written = outputs.write(profiles, options.encoding);
     let mut stderr = io::stderr().lock();
     // Standard error may be closed; the profiles are written all the same.
     for (nth, profile) in profiles.iter().enumerate() {
@@ -173,12 +165,9 @@ fn write_profiles(
         let _ = write!(
             stderr,
             "{before}{}",
-            Summary::new(profile, options.internals)
+            Summary::new(profile, options.encoding.internals)
         );
     }
     let _ = write!(stderr, "{ended}");
-    for path in written {
-        let _ = writeln!(stderr, "Written to {}", path.display());
-    }
-    Ok(())
+    written.print(&mut stderr)
 }

@@ -53,6 +53,7 @@ mod many_threads;
 mod mostly_native;
 mod native;
 mod opentelemetry;
+mod outputs;
 mod packages;
 mod page_faults;
 mod pages;

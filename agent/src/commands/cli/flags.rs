@@ -179,6 +179,9 @@ Examples:
     agent --name 'gunicorn*' -o web.svg
     agent --unit web.service --children -o web.svg
 
+  Several formats of the same capture
+    agent --pid 1234 -o profile.pb.gz -o profile.svg
+
   A program and all that it starts
     agent --children -o tests.svg -- pytest -n 4
 
@@ -340,9 +343,10 @@ mod tests {
         commands::{
             cli::options::{RecordOptions, Target},
             output::Destination,
+            outputs::WantedOutput,
         },
         config::KEYS,
-        formats::{Format, FunctionNames, Internals},
+        formats::{EncodeOptions, Format, FunctionNames, Internals},
         profile::CPU,
         targets::selection::ProcessSelection,
     };
@@ -378,11 +382,11 @@ mod tests {
                 wait_rate: None,
                 filter: Filter::default(),
                 native: true,
-                format: Format::Pprof,
-                threads: false,
-                function_names: FunctionNames::Plain,
-                internals: Internals::ByFormat,
-                destination: Destination::Unnamed,
+                outputs: vec![WantedOutput {
+                    destination: Destination::Unnamed,
+                    format: Format::Pprof,
+                }],
+                encoding: EncodeOptions::default(),
             })
         );
     }
@@ -422,11 +426,16 @@ mod tests {
                     idle: true,
                 },
                 native: false,
-                format: Format::Svg,
-                threads: true,
-                function_names: FunctionNames::Module,
-                internals: Internals::Shown,
-                destination: Destination::File("x.pb.gz".into()),
+                outputs: vec![WantedOutput {
+                    destination: Destination::File("x.pb.gz".into()),
+                    format: Format::Svg,
+                }],
+                encoding: EncodeOptions {
+                    threads: true,
+                    function_names: FunctionNames::Module,
+                    internals: Internals::Shown,
+                    ..EncodeOptions::default()
+                },
             })
         );
     }
@@ -435,7 +444,7 @@ mod tests {
     fn the_last_word_on_internals_counts() {
         let internals = |arguments: &str| {
             let options = options(&format!("-p 1 {arguments}"));
-            options.map(|options| options.internals)
+            options.map(|options| options.encoding.internals)
         };
         assert_eq!(internals("--internals"), Ok(Internals::Shown));
         assert_eq!(internals("--no-internals"), Ok(Internals::Hidden));
@@ -580,7 +589,7 @@ mod tests {
 
     #[test]
     fn the_ending_chooses_the_format() {
-        let format = |arguments| options(arguments).map(|options| options.format);
+        let format = |arguments| options(arguments).map(|options| options.outputs[0].format);
         assert_eq!(format("-p 1 -o a.svg"), Ok(Format::Svg));
         assert_eq!(format("-p 1 -o a/b.folded"), Ok(Format::Folded));
         assert_eq!(format("-p 1 -o -"), Ok(Format::Pprof));

@@ -9,6 +9,7 @@ mod dump;
 mod flags;
 mod man_page;
 mod options;
+mod outputs;
 mod percent;
 mod record;
 mod report;
@@ -23,7 +24,7 @@ pub use self::{
     flags::parse,
     man_page::man_page,
     options::{
-        Command, DiffOptions, DoctorOptions, DumpOptions, RecordOptions, ReportOptions,
-        ReportOutput, ReportView, RunOptions, ShownFrames, Target, TopOptions, WaitOptions,
+        Command, DiffOptions, DoctorOptions, DumpOptions, RecordOptions, ReportOptions, ReportView,
+        RunOptions, ShownFrames, Target, TopOptions, WaitOptions,
     },
 };

@@ -8,11 +8,11 @@ use super::percent::Percent;
 use crate::{
     aggregate::Filter,
     commands::{
-        output::Destination,
+        outputs::WantedOutput,
         top::choices::{Event, Sort, View},
     },
-    formats::{self, Format, FunctionNames, Internals},
-    profile::{Kind, TypeNaming},
+    formats::{EncodeOptions, Format, Internals},
+    profile::Kind,
     store::Selection,
     targets::{LaunchUser, selection::ProcessSelection},
 };
@@ -145,16 +145,10 @@ pub struct RecordOptions {
     pub filter: Filter,
     /// Whether to walk native and kernel frames too.
     pub native: bool,
-    /// The output format.
-    pub format: Format,
-    /// Whether stacks begin with the thread where the format leaves the choice.
-    pub threads: bool,
-    /// How Python functions are named.
-    pub function_names: FunctionNames,
-    /// Whether internals of the interpreter are shown.
-    pub internals: Internals,
-    /// Where to write.
-    pub destination: Destination,
+    /// Where to write, and in which formats, at least one.
+    pub outputs: Vec<WantedOutput>,
+    /// How to write.
+    pub encoding: EncodeOptions,
 }
 
 /// What to sample.
@@ -173,20 +167,6 @@ pub enum Target {
     },
 }
 
-impl RecordOptions {
-    /// The options of the encoder.
-    #[must_use]
-    pub fn encoding(&self) -> formats::EncodeOptions {
-        formats::EncodeOptions {
-            threads: self.threads,
-            without_labels: false,
-            function_names: self.function_names,
-            internals: self.internals,
-            type_naming: TypeNaming::Pprof,
-        }
-    }
-}
-
 /// Options of `agent report`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportOptions {
@@ -198,8 +178,10 @@ pub struct ReportOptions {
     pub files: Vec<PathBuf>,
     /// The type of values, where a file has several.
     pub sample_type: Option<String>,
-    /// Where to write them merged; without it and a view they are listed.
-    pub output: Option<ReportOutput>,
+    /// Where to write them merged, and in which formats; without any and a view they are listed.
+    pub outputs: Vec<WantedOutput>,
+    /// How to write.
+    pub encoding: EncodeOptions,
     /// How to show them merged.
     pub view: Option<ReportView>,
     /// Which to compare instead.
@@ -234,35 +216,6 @@ pub struct ReportView {
     pub internals: Internals,
 }
 
-/// Where and how to write merged profiles.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReportOutput {
-    /// Where to write.
-    pub destination: Destination,
-    /// The output format.
-    pub format: Format,
-    /// Whether stacks begin with the thread where the format leaves the choice.
-    pub threads: bool,
-    /// How Python functions are named.
-    pub function_names: FunctionNames,
-    /// Whether internals of the interpreter are shown.
-    pub internals: Internals,
-}
-
-impl ReportOutput {
-    /// The options of the encoder.
-    #[must_use]
-    pub fn encoding(&self) -> formats::EncodeOptions {
-        formats::EncodeOptions {
-            threads: self.threads,
-            without_labels: false,
-            function_names: self.function_names,
-            internals: self.internals,
-            type_naming: TypeNaming::Pprof,
-        }
-    }
-}
-
 /// Why a command line is not valid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum UsageError {
@@ -288,6 +241,15 @@ pub enum UsageError {
     /// The program writes to standard output too.
     #[error("standard output belongs to the program: name a file with --output")]
     SharedOutput,
+    /// Several outputs cannot share standard output.
+    #[error("standard output can have one profile: name files with --output for the others")]
+    StandardOutputTwice,
+    /// It cannot be said which format is whose.
+    #[error(
+        "it is not clear which output has which format: give each file the extension of its format, or give as \
+         many --format as --output, in the same order"
+    )]
+    WhichFormat,
     /// Several profiles cannot be written to one output.
     #[error("several events have a file each: name a file with --output, or choose one event")]
     OneOutput,

@@ -6,13 +6,14 @@ use clap::Args;
 
 use super::{
     options::{RecordOptions, Target, UsageError},
+    outputs,
     target::{GROUP, TargetFlags},
     values,
 };
 use crate::{
     aggregate::{Filter, ThreadFilter},
     commands::output::Destination,
-    formats::{Format, FunctionNames},
+    formats::{EncodeOptions, Format, FunctionNames},
     profile::{CPU, Kind},
     targets::LaunchUser,
 };
@@ -119,13 +120,14 @@ pub(super) struct RecordFlags {
     #[arg(long, help_heading = "Sampling")]
     idle: bool,
 
-    /// File to write, - for standard output [default: agent-PID.pb.gz, numbered; of
+    /// File to write, - for standard output; may be repeated [default: agent-PID.pb.gz, numbered; of
     /// several the first PID]
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
-    output: Option<PathBuf>,
+    output: Vec<PathBuf>,
 
     /// pprof, folded, svg, callgrind; with times speedscope, cpuprofile, chrome, firefox, perf-script
-    /// [default: by the extension of FILE, else pprof]
+    /// [default: by the extension of FILE, else pprof]. Of several files: one for each, in their order, or for
+    /// each whose extension says none
     #[arg(
         short,
         long,
@@ -134,7 +136,7 @@ pub(super) struct RecordFlags {
         hide_possible_values = true,
         value_parser = values::format()
     )]
-    format: Option<Format>,
+    format: Vec<Format>,
 
     /// How Python functions are named: plain, as in Worker.run, or module, as in
     /// shop.orders.Worker.run
@@ -178,9 +180,9 @@ impl TryFrom<RecordFlags> for RecordOptions {
             None => Target::Processes(flags.processes.into()),
         };
         let is_program = matches!(target, Target::Program { .. });
-        let destination = flags.output.map_or(Destination::Unnamed, Destination::from);
-        let format = values::format_of(flags.format, &destination)?;
-        if is_program && destination == Destination::StandardOutput {
+        let outputs = outputs::of(flags.output, flags.format)?;
+        let mut destinations = outputs.iter().map(|output| &output.destination);
+        if is_program && destinations.any(|it| *it == Destination::StandardOutput) {
             return Err(UsageError::SharedOutput);
         }
         let mut kinds = Vec::new();
@@ -189,7 +191,8 @@ impl TryFrom<RecordFlags> for RecordOptions {
                 kinds.push(kind);
             }
         }
-        if kinds.len() > 1 && !destination.can_have_several_files() {
+        let mut destinations = outputs.iter().map(|output| &output.destination);
+        if kinds.len() > 1 && !destinations.all(Destination::can_have_several_files) {
             return Err(UsageError::OneOutput);
         }
         let default_duration = (!is_program).then_some(DEFAULT_DURATION);
@@ -207,11 +210,13 @@ impl TryFrom<RecordFlags> for RecordOptions {
             },
             // Of both, clap keeps the last one.
             native: !flags.no_native,
-            format,
-            threads: flags.threads,
-            function_names: flags.function_names,
-            internals: values::internals(flags.internals, flags.no_internals),
-            destination,
+            outputs,
+            encoding: EncodeOptions {
+                threads: flags.threads,
+                function_names: flags.function_names,
+                internals: values::internals(flags.internals, flags.no_internals),
+                ..EncodeOptions::default()
+            },
         })
     }
 }

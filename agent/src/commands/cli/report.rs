@@ -5,13 +5,13 @@ use std::{path::PathBuf, time::SystemTime};
 use clap::{ArgGroup, Args};
 
 use super::{
-    options::{DiffOptions, ReportOptions, ReportOutput, ReportView, UsageError},
+    options::{DiffOptions, ReportOptions, ReportView, UsageError},
+    outputs,
     percent::Percent,
     values,
 };
 use crate::{
-    commands::output::Destination,
-    formats::{Format, FunctionNames},
+    formats::{EncodeOptions, Format, FunctionNames},
     profile::Kind,
     store::Selection,
 };
@@ -148,12 +148,12 @@ pub(super) struct ReportFlags {
     )]
     min_share: Percent,
 
-    /// Merge them into this file, - for standard output
+    /// Merge them into this file, - for standard output; may be repeated
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
-    output: Option<PathBuf>,
+    output: Vec<PathBuf>,
 
     /// pprof, folded, svg, speedscope, callgrind or cpuprofile [default: by the extension of FILE, else
-    /// pprof]
+    /// pprof]. Of several files: one for each, in their order, or for each whose extension says none
     #[arg(
         short,
         long,
@@ -163,7 +163,7 @@ pub(super) struct ReportFlags {
         hide_possible_values = true,
         value_parser = values::format()
     )]
-    format: Option<Format>,
+    format: Vec<Format>,
 
     /// How Python functions are named: plain, as in Worker.run, or module, as in
     /// shop.orders.Worker.run
@@ -207,7 +207,7 @@ impl TryFrom<ReportFlags> for ReportOptions {
         }
         let internals = values::internals(flags.internals, flags.no_internals);
         let is_shown =
-            flags.output.is_none() && (flags.top || flags.tree || !flags.files.is_empty());
+            flags.output.is_empty() && (flags.top || flags.tree || !flags.files.is_empty());
         let view = is_shown.then(|| ReportView {
             table: flags.top || !flags.tree,
             tree: flags.tree,
@@ -215,16 +215,10 @@ impl TryFrom<ReportFlags> for ReportOptions {
             min_share: flags.min_share,
             internals,
         });
-        let output = flags.output.map(|path| {
-            let destination = Destination::from(path);
-            Ok(ReportOutput {
-                format: values::format_of_stored(flags.format, &destination)?,
-                destination,
-                threads: flags.threads,
-                function_names: flags.function_names,
-                internals,
-            })
-        });
+        let outputs = match &*flags.output {
+            [] => Vec::new(),
+            _ => outputs::of_stored(flags.output, flags.format)?,
+        };
         let diff = match <[PathBuf; 2]>::try_from(flags.diff) {
             Ok([before, after]) => Some(DiffOptions {
                 before,
@@ -245,7 +239,13 @@ impl TryFrom<ReportFlags> for ReportOptions {
             },
             files: flags.files,
             sample_type: flags.sample_type,
-            output: output.transpose()?,
+            outputs,
+            encoding: EncodeOptions {
+                threads: flags.threads,
+                function_names: flags.function_names,
+                internals,
+                ..EncodeOptions::default()
+            },
             view,
             diff,
         })
@@ -259,7 +259,10 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::formats::Internals;
+    use crate::{
+        commands::{output::Destination, outputs::WantedOutput},
+        formats::Internals,
+    };
 
     #[derive(Debug, Parser)]
     struct Line {
@@ -311,13 +314,16 @@ mod tests {
                 from: at(1_795_219_200),
                 to: at(1_795_274_419),
             },
-            output: Some(ReportOutput {
+            outputs: vec![WantedOutput {
                 destination: Destination::File("x.svg".into()),
                 format: Format::Svg,
+            }],
+            encoding: EncodeOptions {
                 threads: true,
                 function_names: FunctionNames::Module,
                 internals: Internals::Hidden,
-            }),
+                ..EncodeOptions::default()
+            },
             ..ReportOptions::default()
         };
         assert_eq!(options(&line), Ok(expected));
@@ -368,7 +374,7 @@ mod tests {
         assert_eq!(chosen.view, Some(expected));
         let converted = options(&["a.pb.gz", "-o", "a.svg"]).unwrap();
         assert_eq!(converted.view, None);
-        assert_eq!(converted.output.unwrap().format, Format::Svg);
+        assert_eq!(converted.outputs[0].format, Format::Svg);
     }
 
     #[test]

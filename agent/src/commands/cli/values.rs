@@ -1,15 +1,10 @@
 //! Parsers of option values.
 
-use std::{
-    path::Path,
-    time::{Duration, SystemTime},
-};
+use std::time::{Duration, SystemTime};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::options::UsageError;
 use crate::{
-    commands::output::Destination,
     formats::{Format, FunctionNames, Internals},
     profile::{CPU, Kind},
 };
@@ -45,38 +40,6 @@ pub(super) fn internals(shown: bool, hidden: bool) -> Internals {
 pub(super) fn event() -> impl TypedValueParser<Value = &'static Kind> {
     PossibleValuesParser::new(Kind::ALL.iter().map(|kind| kind.name))
         .map(|name| Kind::from_name(&name).unwrap_or(&CPU))
-}
-
-/// The format of an output: the given one, else that of its extension.
-pub(super) fn format_of(
-    given: Option<Format>,
-    destination: &Destination,
-) -> Result<Format, UsageError> {
-    match (given, destination) {
-        (Some(format), _) => Ok(format),
-        (None, Destination::File(path)) => {
-            by_extension(path).ok_or_else(|| UsageError::UnknownExtension { path: path.clone() })
-        }
-        (None, _) => Ok(Format::Pprof),
-    }
-}
-
-/// The format of an output of stored profiles, which have no times.
-pub(super) fn format_of_stored(
-    given: Option<Format>,
-    destination: &Destination,
-) -> Result<Format, UsageError> {
-    let format = format_of(given, destination)?;
-    if format.needs_times() {
-        return Err(UsageError::NoTimes { format });
-    }
-    Ok(format)
-}
-
-fn by_extension(path: &Path) -> Option<Format> {
-    // Extensions of devices and folders mean nothing; that a folder is no output is reported later.
-    let is_file = !path.starts_with("/dev") && !path.starts_with("/proc") && !path.is_dir();
-    Format::from_path(path).or((!is_file).then_some(Format::Pprof))
 }
 
 /// A duration such as `10s` or `1m30s`; a bare number is seconds.

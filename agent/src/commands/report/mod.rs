@@ -7,6 +7,7 @@ use std::{
     io::{self, Write as _},
     path::Path,
     process::ExitCode,
+    slice,
 };
 
 use anyhow::Result;
@@ -14,14 +15,14 @@ use anyhow::Result;
 use self::view::{Head, View};
 use crate::{
     commands::{
-        cli::{ReportOptions, ReportOutput},
+        cli::ReportOptions,
         diff,
-        output::Output,
+        outputs::Outputs,
         sources::{self, Loaded},
         standard_output::print,
         summary::Summary,
     },
-    formats::encode,
+    formats::EncodeOptions,
     store::{Selection, SkippedFiles, Store},
 };
 
@@ -45,18 +46,18 @@ pub fn run(options: &ReportOptions, default_folder: &Path) -> Result<ExitCode> {
             sources::load(&options.files, &options.selection, sample_type)
         }
     };
-    match (&options.output, &options.view) {
-        (Some(wanted), _) => {
-            // The id is for default names, and this output has a name.
-            let output = Output::prepare(&wanted.destination, wanted.format, 0, None)?;
-            write(&load()?, wanted, output)?;
+    match (&*options.outputs, &options.view) {
+        ([_, ..], _) => {
+            // The id is for default names, and these outputs have names.
+            let outputs = Outputs::prepare(&options.outputs, 0)?;
+            write(&load()?, options.encoding, outputs)?;
         }
-        (None, Some(view)) => {
+        ([], Some(view)) => {
             let loaded = load()?;
             print_skipped(&loaded.skipped);
             print(View::new(&loaded, view))?;
         }
-        (None, None) => list(&open(options, default_folder)?, &options.selection)?,
+        ([], None) => list(&open(options, default_folder)?, &options.selection)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -73,29 +74,16 @@ fn list(store: &Store, selection: &Selection) -> Result<()> {
     Ok(())
 }
 
-fn write(loaded: &Loaded, wanted: &ReportOutput, output: Output) -> Result<()> {
-    let mut bytes = Vec::new();
-    encode(
-        &loaded.profile,
-        wanted.format,
-        wanted.encoding(),
-        &mut bytes,
-    )?;
-    let written = output.commit(&bytes)?;
-
+fn write(loaded: &Loaded, encoding: EncodeOptions, outputs: Outputs) -> Result<()> {
+    let profile = slice::from_ref(&loaded.profile);
+    let written = outputs.write(profile, encoding);
     print_skipped(&loaded.skipped);
     let mut stderr = io::stderr().lock();
     // Standard error may be closed; the profile is written all the same.
     let _ = write!(stderr, "{}", Head(loaded));
-    let _ = write!(
-        stderr,
-        "{}",
-        Summary::new(&loaded.profile, wanted.internals)
-    );
-    if let Some(path) = written {
-        let _ = writeln!(stderr, "Written to {}", path.display());
-    }
-    Ok(())
+    let summary = Summary::new(&loaded.profile, encoding.internals);
+    let _ = write!(stderr, "{summary}");
+    written.print(&mut stderr)
 }
 
 /// Lists the files that were skipped.
