@@ -165,7 +165,7 @@ fn write_profiles(
         let _ = write!(
             stderr,
             "{before}{}",
-            Summary::new(profile, options.encoding.internals)
+            Summary::new(profile, options.encoding)
         );
     }
     let _ = write!(stderr, "{ended}");

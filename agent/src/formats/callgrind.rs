@@ -46,7 +46,7 @@ pub(super) fn write(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let names = options.function_names.of(profile);
-    let table = FrameTable::new(profile, &names);
+    let table = FrameTable::new(profile, &names, options);
     let mut costs = Costs::new(&table);
     for sample in &profile.samples {
         costs.add(sample, options.threads);
@@ -364,7 +364,7 @@ mod tests {
             })
             .collect();
         let names = EncodeOptions::default().function_names.of(&profile);
-        let table = FrameTable::new(&profile, &names);
+        let table = FrameTable::new(&profile, &names, EncodeOptions::default());
         let mut costs = Costs::new(&table);
         for sample in &profile.samples {
             costs.add(sample, false);

@@ -33,7 +33,7 @@ pub(super) fn write(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let names = options.function_names.of(profile);
-    let table = FrameTable::new(profile, &names);
+    let table = FrameTable::new(profile, &names, options);
     let document = Document {
         trace_events: Events {
             table: &table,
@@ -118,7 +118,7 @@ impl Serialize for Events<'_> {
         });
         let frames: Vec<_> = frames.collect();
         let calls = functions.iter().map(|function| Call {
-            name: function.label(profile),
+            name: self.table.label(function),
             category: category(function),
             file: match function.executable {
                 Some(id) if function.file.is_empty() => &executables[id.0 as usize],

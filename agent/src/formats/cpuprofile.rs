@@ -38,7 +38,7 @@ pub(super) fn write(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let names = options.function_names.of(profile);
-    let table = FrameTable::new(profile, &names);
+    let table = FrameTable::new(profile, &names, options);
     let chart = Chart::of_time(profile);
     let threads = options.threads || chart.is_some() && profile.threads.len() > 1;
     let mut tree = Tree::new(&table, threads);

@@ -9,7 +9,7 @@ use super::{
     callgrind, chrome, cpuprofile, firefox, folded, format::Format, options::EncodeOptions,
     perf_script, pprof, speedscope, svg,
 };
-use crate::profile::Profile;
+use crate::profile::{LineNumbers, Profile};
 
 /// A profile that could not be encoded.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +45,10 @@ pub fn encode(
         Cow::Borrowed(profile)
     } else {
         Cow::Owned(profile.without_internals())
+    };
+    let profile = match options.line_numbers {
+        LineNumbers::Current => profile,
+        numbers => Cow::Owned(profile.with_line_numbers(numbers)),
     };
     let written = match format {
         Format::Pprof => pprof::write(&profile, options, out),
@@ -99,6 +103,65 @@ mod tests {
         for format in Format::ALL {
             let encoded = encode(&profile, format, EncodeOptions::default(), &mut Vec::new());
             assert_eq!(encoded.is_err(), format.needs_times(), "{format}");
+        }
+    }
+
+    #[test]
+    fn lines_and_paths_are_as_they_are_asked_for() {
+        let profile = timed(example_profile("/srv/app/main.py"));
+        let text = |format, line_numbers, full_file_names| {
+            let options = EncodeOptions {
+                line_numbers,
+                full_file_names,
+                ..EncodeOptions::default()
+            };
+            let mut bytes = Vec::new();
+            encode(&profile, format, options, &mut bytes).unwrap();
+            String::from_utf8(bytes).unwrap()
+        };
+        for (format, current, first, hidden) in [
+            (
+                Format::Folded,
+                "fib (/srv/app/main.py:10);fib",
+                "fib (/srv/app/main.py:7);fib",
+                "fib (/srv/app/main.py);fib",
+            ),
+            (
+                Format::Svg,
+                "fib (/srv/app/main.py:10)",
+                "fib (/srv/app/main.py:7)",
+                "fib (/srv/app/main.py) ",
+            ),
+            (
+                Format::Speedscope,
+                "\"fib (main.py:10)\"",
+                "\"fib (main.py:7)\"",
+                "\"fib (main.py)\"",
+            ),
+            (
+                Format::PerfScript,
+                "fib (/srv/app/main.py:10)",
+                "fib (/srv/app/main.py:7)",
+                "fib (/srv/app/main.py)",
+            ),
+        ] {
+            let of = |numbers| text(format, numbers, false);
+            for (numbers, wanted) in [
+                (LineNumbers::Current, current),
+                (LineNumbers::First, first),
+                (LineNumbers::Hidden, hidden),
+            ] {
+                let text = of(numbers);
+                assert!(text.contains(wanted), "{format}: {wanted} in {text}");
+                let is_current = numbers == LineNumbers::Current;
+                assert_eq!(text.contains(current), is_current, "{format}: {text}");
+            }
+        }
+        for format in [Format::Speedscope, Format::Chrome, Format::Firefox] {
+            let full = text(format, LineNumbers::Current, true);
+            let short = text(format, LineNumbers::Current, false);
+            let label = "\"fib (/srv/app/main.py";
+            assert!(full.contains(label) && !short.contains(label), "{full}");
         }
     }
 

@@ -37,7 +37,7 @@ pub(super) fn write(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let names = options.function_names.of(profile);
-    let table = FrameTable::new(profile, &names);
+    let table = FrameTable::new(profile, &names, options);
     json::write(&Writer::new(&table).finish(), out)
 }
 
@@ -76,7 +76,7 @@ impl<'a> Writer<'a> {
                     FrameKind::Kernel => kernel,
                     FrameKind::Marker => CategoryHandle::OTHER,
                 };
-                (out.intern_string(&frame.label(profile)), category)
+                (out.intern_string(&table.label(frame)), category)
             })
             .collect();
         frames.push((out.intern_string(NO_FRAMES), CategoryHandle::OTHER));

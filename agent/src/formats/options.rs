@@ -1,7 +1,7 @@
 //! Options of encoding.
 
 use super::{format::Format, function_names::FunctionNames};
-use crate::profile::TypeNaming;
+use crate::profile::{LineNumbers, TypeNaming};
 
 /// Options of encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +15,10 @@ pub struct EncodeOptions {
     pub function_names: FunctionNames,
     /// Whether internals of the interpreter are shown.
     pub internals: Internals,
+    /// Which lines frames have.
+    pub line_numbers: LineNumbers,
+    /// Whether names of frames have the whole path of a file in every format.
+    pub full_file_names: bool,
     /// Whose names of the kind pprof has.
     pub type_naming: TypeNaming,
 }

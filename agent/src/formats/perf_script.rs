@@ -33,7 +33,7 @@ pub(super) fn write(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let names = options.function_names.of(profile);
-    let table = FrameTable::new(profile, &names);
+    let table = FrameTable::new(profile, &names, options);
     let executables = profile.executables.iter();
     let executables: Vec<_> = executables
         .map(|executable| word(&executable_path(executable)))

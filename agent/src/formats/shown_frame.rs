@@ -7,7 +7,7 @@ use std::{borrow::Cow, num::NonZeroU32};
 
 use indexmap::IndexSet;
 
-use super::function_names::ShownNames;
+use super::{function_names::ShownNames, options::EncodeOptions};
 use crate::{
     profile::{Executable, ExecutableId, ExecutableKind, FrameKind, Location, Profile},
     text::printable,
@@ -35,43 +35,23 @@ pub(super) struct ShownFrame<'a> {
 /// The frames of the samples of a profile.
 pub(super) struct FrameTable<'a> {
     profile: &'a Profile,
+    /// Whether labels have whole paths.
+    full_file_names: bool,
     frames: IndexSet<ShownFrame<'a>>,
     /// Indices of the frames of each location, the innermost first; none of a location without samples.
     locations: Vec<Box<[u32]>>,
 }
 
-impl ShownFrame<'_> {
-    /// The function with the end of its path and its line, `fib (main.py:10)`, or with its executable,
-    /// `deflate (libz.so.1)`.
-    pub(super) fn label(&self, profile: &Profile) -> String {
-        let function = &self.function;
-        match (self.kind, self.executable) {
-            (FrameKind::Python, _) => {
-                let file = self.file.rsplit('/').next().unwrap_or_default();
-                match self.line {
-                    Some(line) => format!("{function} ({file}:{line})"),
-                    None => format!("{function} ({file})"),
-                }
-            }
-            (FrameKind::Native, Some(id)) => {
-                let name = profile.executable(id).name();
-                let name = printable(&name);
-                if function.starts_with(&*name) {
-                    function.to_string()
-                } else {
-                    format!("{function} ({name})")
-                }
-            }
-            _ => function.to_string(),
-        }
-    }
-}
-
 impl<'a> FrameTable<'a> {
     /// The frames of a profile whose functions have these names.
-    pub(super) fn new(profile: &'a Profile, names: &'a ShownNames<'a>) -> Self {
+    pub(super) fn new(
+        profile: &'a Profile,
+        names: &'a ShownNames<'a>,
+        options: EncodeOptions,
+    ) -> Self {
         let mut table = Self {
             profile,
+            full_file_names: options.full_file_names,
             frames: IndexSet::new(),
             locations: vec![Box::default(); profile.locations.len()],
         };
@@ -94,6 +74,34 @@ impl<'a> FrameTable<'a> {
     /// The profile.
     pub(super) fn profile(&self) -> &'a Profile {
         self.profile
+    }
+
+    /// The function with the end of its path, or all of it, and its line, `fib (main.py:10)`, or with its
+    /// executable, `deflate (libz.so.1)`.
+    pub(super) fn label(&self, frame: &ShownFrame<'_>) -> String {
+        let function = &frame.function;
+        match (frame.kind, frame.executable) {
+            (FrameKind::Python, _) => {
+                let file = match frame.file.rsplit_once('/') {
+                    Some((_, file)) if !self.full_file_names => file,
+                    _ => &frame.file,
+                };
+                match frame.line {
+                    Some(line) => format!("{function} ({file}:{line})"),
+                    None => format!("{function} ({file})"),
+                }
+            }
+            (FrameKind::Native, Some(id)) => {
+                let name = self.profile.executable(id).name();
+                let name = printable(&name);
+                if function.starts_with(&*name) {
+                    function.to_string()
+                } else {
+                    format!("{function} ({name})")
+                }
+            }
+            _ => function.to_string(),
+        }
     }
 
     /// All frames, by their indices.
@@ -189,14 +197,14 @@ mod tests {
     fn frames_are_shown_once_and_in_order() {
         let profile = example_profile("/srv/app/main.py");
         let names = FunctionNames::Plain.of(&profile);
-        let table = FrameTable::new(&profile, &names);
+        let table = FrameTable::new(&profile, &names, EncodeOptions::default());
         let distinct: std::collections::HashSet<_> = table.frames().collect();
         assert_eq!(distinct.len(), table.frames().len());
         let labels = |stack: usize| {
             let stack = table.stack(&profile.stacks[stack]);
             let labels = stack
                 .iter()
-                .map(|index| table.frames[*index as usize].label(&profile));
+                .map(|index| table.label(&table.frames[*index as usize]));
             labels.collect::<Vec<_>>()
         };
         assert_eq!(

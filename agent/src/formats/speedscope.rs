@@ -37,7 +37,7 @@ pub(super) fn write(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let names = options.function_names.of(profile);
-    let table = FrameTable::new(profile, &names);
+    let table = FrameTable::new(profile, &names, options);
     let threads = by_thread(profile);
     let chart = Chart::of_time(profile);
     let document = Document {
@@ -108,7 +108,7 @@ impl Serialize for Frames<'_> {
             _ => None,
         };
         let frames = self.0.frames().map(|frame| Frame {
-            name: frame.label(profile),
+            name: self.0.label(frame),
             file: file(frame).or(Some(&*frame.file).filter(|file| !file.is_empty())),
             line: frame.line.map(u32::from),
         });

@@ -115,7 +115,7 @@ pub(super) fn with_id(name: &str, id: u32) -> String {
 mod tests {
     use super::*;
     use crate::{
-        formats::function_names::FunctionNames,
+        formats::{function_names::FunctionNames, options::EncodeOptions},
         profile::fixtures::{example_processes, example_profile},
     };
 
@@ -123,7 +123,7 @@ mod tests {
     fn threads_have_their_stacks() {
         let profile = example_profile("/srv/app/main.py");
         let names = FunctionNames::Plain.of(&profile);
-        let table = FrameTable::new(&profile, &names);
+        let table = FrameTable::new(&profile, &names, EncodeOptions::default());
         let threads = by_thread(&profile);
         let titles: Vec<_> = threads.iter().map(|it| it.title(&profile)).collect();
         assert_eq!(

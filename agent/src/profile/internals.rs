@@ -18,13 +18,11 @@
 //! Tables are about Python functions: there, what they call of the interpreter and, for it, of the C library
 //! is left out too, and their own time is with it.
 
-use std::collections::HashMap;
-
 use super::{
     executable::{Executable, ExecutableKind},
-    indices::{LocationId, StackId, ThreadIndex},
+    indices::LocationId,
     location::{FrameKind, Location},
-    model::{Profile, Sample},
+    model::Profile,
     wait::Wait,
 };
 
@@ -78,30 +76,7 @@ impl Profile {
     fn with_work(&self, work: impl Fn(&[LocationId]) -> Work) -> Self {
         let classes: Vec<Class> = self.locations.iter().map(|it| self.class(it)).collect();
         let class = |LocationId(index): LocationId| classes[index as usize];
-        let mut profile = self.clone();
-        profile.stacks.clear();
-        let mut indices = HashMap::new();
-        let stacks: Vec<StackId> = self
-            .stacks
-            .iter()
-            .map(|stack| {
-                *indices
-                    .entry(program_frames(stack, class, work(stack)))
-                    .or_insert_with_key(|shown| {
-                        profile.stacks.push(shown.as_slice().into());
-                        StackId(u32::try_from(profile.stacks.len() - 1).unwrap_or(u32::MAX))
-                    })
-            })
-            .collect();
-        let (samples, merged_as) = merged(self.samples.iter().map(|sample| Sample {
-            stack: stacks[sample.stack.0 as usize],
-            ..*sample
-        }));
-        profile.samples = samples;
-        let timeline = self.timeline.as_ref();
-        profile.timeline =
-            timeline.map(|timeline| timeline.renumbered(|old| merged_as[old as usize]));
-        profile
+        self.restacked(|stack| program_frames(stack, class, work(stack)))
     }
 
     /// What the interpreter does in a stack, where it is shown as `work`.
@@ -169,28 +144,6 @@ fn program_frames(
     frames.map(|(_, id)| *id).collect()
 }
 
-/// Samples with at most one for a stack and a thread, in the order of the first ones, and the index there of each
-/// of `samples`.
-fn merged(samples: impl Iterator<Item = Sample>) -> (Vec<Sample>, Vec<u32>) {
-    let mut indices = HashMap::<(StackId, ThreadIndex), usize>::new();
-    let mut merged = Vec::<Sample>::new();
-    let mut merged_as = Vec::new();
-    for sample in samples {
-        let index = *indices
-            .entry((sample.stack, sample.thread))
-            .or_insert(merged.len());
-        merged_as.push(u32::try_from(index).unwrap_or(u32::MAX));
-        match merged.get_mut(index) {
-            Some(known) => {
-                known.count = known.count.saturating_add(sample.count);
-                known.value = known.value.saturating_add(sample.value);
-            }
-            None => merged.push(sample),
-        }
-    }
-    (merged, merged_as)
-}
-
 /// Whether it is the C library, or a part of it that starts threads.
 fn is_c_library(executable: &Executable) -> bool {
     let name = executable.name();
@@ -228,7 +181,10 @@ fn is_call(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::fixtures::{example_profile, with_waits};
+    use crate::profile::{
+        Sample,
+        fixtures::{example_profile, with_waits},
+    };
 
     /// The functions of a stack, leaf first.
     fn names(profile: &Profile, index: usize) -> Vec<&str> {

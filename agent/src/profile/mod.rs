@@ -11,12 +11,14 @@ mod internals;
 mod kind;
 pub mod kinds;
 mod labels;
+mod line_numbers;
 mod location;
 mod losses;
 mod memory;
 mod model;
 mod periods;
 mod process;
+mod restacked;
 mod timeline;
 mod unwind_stats;
 mod wait;
@@ -28,6 +30,7 @@ pub use self::{
     kind::{Kind, Period, SampleType, ThreadActivity, TypeNaming, Unit},
     kinds::{CPU, ForeignTypes, foreign},
     labels::SERVICE_NAME_LABEL,
+    line_numbers::LineNumbers,
     location::{CodeAddress, FrameKind, Function, Line, Location},
     losses::{Counter, FilteredOut, Losses, UnsymbolizedLosses, UnsymbolizedReason, UnwindLosses},
     memory::Memory,

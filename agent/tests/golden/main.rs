@@ -33,7 +33,7 @@ use agent::testing::{
     config::{Config, Sources},
     daemon::{Usage, classic},
     export::Exporters,
-    formats::{EncodeOptions, Format, FunctionNames, Internals, encode},
+    formats::{EncodeOptions, Format, FunctionNames, encode},
     profile::Profile,
     replay_capture, replay_examination,
 };
@@ -60,7 +60,7 @@ fn a_capture_is_encoded() {
     let pprof = gunzip(&encoded(&profile, Format::Pprof, false)).unwrap();
     let folded = |threads| text(encoded(&profile, Format::Folded, threads));
     let summary = |width| {
-        Summary::new(&profile, Internals::default())
+        Summary::new(&profile, EncodeOptions::default())
             .with_width(width)
             .to_string()
     };
@@ -127,7 +127,7 @@ async fn a_window_of_a_host_is_delivered() {
         exporters.push(report);
         let name = format!("host.{}", report.service().replace(['[', ']'], ""));
         let pprof = gunzip(&report.pprof(FunctionNames::Plain).unwrap()).unwrap();
-        let summary = Summary::new(&report.profile, Internals::default())
+        let summary = Summary::new(&report.profile, EncodeOptions::default())
             .with_width(WIDTH)
             .to_string();
         results.push((format!("{name}.pprof.txt"), pprof::dump(&pprof)));

@@ -347,7 +347,7 @@ mod tests {
         },
         config::KEYS,
         formats::{EncodeOptions, Format, FunctionNames, Internals},
-        profile::CPU,
+        profile::{CPU, LineNumbers},
         targets::selection::ProcessSelection,
     };
 
@@ -456,6 +456,30 @@ mod tests {
             internals("--internals --no-internals"),
             Ok(Internals::Hidden)
         );
+    }
+
+    #[test]
+    fn frames_have_lines_of_their_functions_or_none() {
+        let encoding = |arguments: &str| {
+            let options = options(&format!("-p 1 {arguments}"));
+            options.map(|options| options.encoding)
+        };
+        let with = |line_numbers, full_file_names| {
+            Ok(EncodeOptions {
+                line_numbers,
+                full_file_names,
+                ..EncodeOptions::default()
+            })
+        };
+        assert_eq!(encoding(""), with(LineNumbers::Current, false));
+        assert_eq!(encoding("-F"), with(LineNumbers::First, false));
+        assert_eq!(encoding("--function"), with(LineNumbers::First, false));
+        assert_eq!(
+            encoding("--nolineno --full-filenames"),
+            with(LineNumbers::Hidden, true)
+        );
+        let error = encoding("--nolineno --function").unwrap_err();
+        assert!(error.contains("cannot be used with"), "{error}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::{
         outputs::WantedOutput,
         top::choices::{Event, Sort, View},
     },
-    formats::{EncodeOptions, Format, Internals},
+    formats::{EncodeOptions, Format},
     profile::Kind,
     store::Selection,
     targets::{LaunchUser, selection::ProcessSelection},
@@ -212,8 +212,6 @@ pub struct ReportView {
     pub lines: Option<usize>,
     /// Share of all below which the tree leaves out a function.
     pub min_share: Percent,
-    /// Whether internals of the interpreter are shown.
-    pub internals: Internals,
 }
 
 /// Why a command line is not valid.

@@ -159,6 +159,23 @@ pub(super) struct RecordFlags {
     #[arg(long, help_heading = "Output")]
     no_internals: bool,
 
+    /// Lines of a function as one frame, with its first line
+    #[arg(
+        short = 'F',
+        long,
+        conflicts_with = "nolineno",
+        help_heading = "Output"
+    )]
+    function: bool,
+
+    /// No line numbers, in the summary neither
+    #[arg(long, help_heading = "Output")]
+    nolineno: bool,
+
+    /// Whole paths in the names of frames, also in formats that have them elsewhere, and in the summary
+    #[arg(long, help_heading = "Output")]
+    full_filenames: bool,
+
     /// Begin each stack with its thread (pprof, speedscope and the other
     /// formats with times always have it; cpuprofile where there are several)
     #[arg(short, long, help_heading = "Output")]
@@ -215,6 +232,8 @@ impl TryFrom<RecordFlags> for RecordOptions {
                 threads: flags.threads,
                 function_names: flags.function_names,
                 internals: values::internals(flags.internals, flags.no_internals),
+                line_numbers: values::line_numbers(flags.function, flags.nolineno),
+                full_file_names: flags.full_filenames,
                 ..EncodeOptions::default()
             },
         })

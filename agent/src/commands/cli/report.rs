@@ -191,6 +191,24 @@ pub(super) struct ReportFlags {
     #[arg(long, help_heading = "Output", requires = SHOWN)]
     no_internals: bool,
 
+    /// Lines of a function as one frame, with its first line
+    #[arg(
+        short = 'F',
+        long,
+        conflicts_with = "nolineno",
+        requires = "output",
+        help_heading = "Output"
+    )]
+    function: bool,
+
+    /// No line numbers
+    #[arg(long, requires = SHOWN, help_heading = "Output")]
+    nolineno: bool,
+
+    /// Whole paths in the names of frames, also in formats that have them elsewhere, and in the terminal
+    #[arg(long, requires = SHOWN, help_heading = "Output")]
+    full_filenames: bool,
+
     /// Begin each stack with its thread, if profiles have it (`thread_labels`)
     #[arg(short, long, help_heading = "Output", requires = "output")]
     threads: bool,
@@ -213,7 +231,6 @@ impl TryFrom<ReportFlags> for ReportOptions {
             tree: flags.tree,
             lines: flags.lines.and_then(|lines| usize::try_from(lines).ok()),
             min_share: flags.min_share,
-            internals,
         });
         let outputs = match &*flags.output {
             [] => Vec::new(),
@@ -244,6 +261,8 @@ impl TryFrom<ReportFlags> for ReportOptions {
                 threads: flags.threads,
                 function_names: flags.function_names,
                 internals,
+                line_numbers: values::line_numbers(flags.function, flags.nolineno),
+                full_file_names: flags.full_filenames,
                 ..EncodeOptions::default()
             },
             view,
@@ -354,7 +373,6 @@ mod tests {
             tree,
             lines: None,
             min_share: "1%".parse().unwrap(),
-            internals: Internals::ByFormat,
         };
         let shown = |line: &[&str]| options(line).unwrap().view;
         assert_eq!(shown(&["a.pb.gz", "b"]), Some(view(true, false)));
@@ -365,10 +383,10 @@ mod tests {
         let chosen = options(&line.split(' ').collect::<Vec<_>>()).unwrap();
         assert_eq!(chosen.files, [PathBuf::from("a.pb.gz")]);
         assert_eq!(chosen.sample_type.as_deref(), Some("cpu"));
+        assert_eq!(chosen.encoding.internals, Internals::Shown);
         let expected = ReportView {
             lines: Some(5),
             min_share: "0.5%".parse().unwrap(),
-            internals: Internals::Shown,
             ..view(false, true)
         };
         assert_eq!(chosen.view, Some(expected));
@@ -387,6 +405,9 @@ mod tests {
             &["a", "--folder", "b"],
             &["a", "-o", "x.svg", "--tree"],
             &["--internals"],
+            &["--nolineno"],
+            &["a", "--function"],
+            &["a", "-o", "a.svg", "--function", "--nolineno"],
             &["-n", "5"],
             &["a", "-n", "0"],
             &["a", "--min-share", "5%"],

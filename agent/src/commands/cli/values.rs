@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::{
     formats::{Format, FunctionNames, Internals},
-    profile::{CPU, Kind},
+    profile::{CPU, Kind, LineNumbers},
 };
 
 /// The longest time that one profile may cover.
@@ -33,6 +33,15 @@ pub(super) fn internals(shown: bool, hidden: bool) -> Internals {
         (true, _) => Internals::Shown,
         (_, true) => Internals::Hidden,
         _ => Internals::ByFormat,
+    }
+}
+
+/// Of `--function` and `--nolineno`, of which clap accepts one.
+pub(super) fn line_numbers(function: bool, hidden: bool) -> LineNumbers {
+    match (function, hidden) {
+        (true, _) => LineNumbers::First,
+        (_, true) => LineNumbers::Hidden,
+        _ => LineNumbers::Current,
     }
 }
 

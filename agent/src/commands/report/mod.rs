@@ -55,7 +55,7 @@ pub fn run(options: &ReportOptions, default_folder: &Path) -> Result<ExitCode> {
         ([], Some(view)) => {
             let loaded = load()?;
             print_skipped(&loaded.skipped);
-            print(View::new(&loaded, view))?;
+            print(View::new(&loaded, view, options.encoding))?;
         }
         ([], None) => list(&open(options, default_folder)?, &options.selection)?,
     }
@@ -81,7 +81,7 @@ fn write(loaded: &Loaded, encoding: EncodeOptions, outputs: Outputs) -> Result<(
     let mut stderr = io::stderr().lock();
     // Standard error may be closed; the profile is written all the same.
     let _ = write!(stderr, "{}", Head(loaded));
-    let summary = Summary::new(&loaded.profile, encoding.internals);
+    let summary = Summary::new(&loaded.profile, encoding);
     let _ = write!(stderr, "{summary}");
     written.print(&mut stderr)
 }

@@ -12,9 +12,10 @@ use crate::{
     commands::{
         cli::ReportView,
         sources::Loaded,
-        summary::{MIN_NAME_WIDTH, Summary, function_text, percent},
+        summary::{MIN_NAME_WIDTH, Summary, function_text, name_width, percent},
         terminal,
     },
+    formats::EncodeOptions,
     profile::{Profile, Unit},
     text::{plural, printable, shortened},
 };
@@ -32,17 +33,23 @@ const HOT_PERCENT: f64 = 5.0;
 pub(super) struct View<'a> {
     loaded: &'a Loaded,
     options: &'a ReportView,
+    encoding: EncodeOptions,
     width: usize,
     has_colours: bool,
 }
 
 impl<'a> View<'a> {
     /// As wide as standard output, with colours if that is a terminal that may have them.
-    pub(super) fn new(loaded: &'a Loaded, options: &'a ReportView) -> Self {
+    pub(super) fn new(
+        loaded: &'a Loaded,
+        options: &'a ReportView,
+        encoding: EncodeOptions,
+    ) -> Self {
         let term = Term::stdout();
         Self {
             loaded,
             options,
+            encoding,
             width: terminal::width(&term),
             has_colours: term.is_term() && terminal::may_have_colours(),
         }
@@ -56,7 +63,7 @@ impl fmt::Display for View<'_> {
             (true, rows) => rows.unwrap_or(TABLE_ROWS),
             (false, _) => 0,
         };
-        let summary = Summary::new(&self.loaded.profile, self.options.internals)
+        let summary = Summary::new(&self.loaded.profile, self.encoding)
             .with_width(self.width)
             .with_functions(rows);
         write!(formatter, "{summary}")?;
@@ -64,7 +71,10 @@ impl fmt::Display for View<'_> {
             return Ok(());
         }
         let rows = self.options.lines.unwrap_or(TREE_ROWS);
-        let tree = Tree::new(summary.shown_profile(), self.options, rows, self.width);
+        let tree = Tree {
+            full_file_names: self.encoding.full_file_names,
+            ..Tree::new(summary.shown_profile(), self.options, rows, self.width)
+        };
         writeln!(formatter)?;
         tree.write(formatter, self.has_colours)
     }
@@ -117,6 +127,7 @@ struct Tree {
     unit: Unit,
     value_width: usize,
     width: usize,
+    full_file_names: bool,
 }
 
 impl Tree {
@@ -138,6 +149,7 @@ impl Tree {
             unit,
             value_width,
             width,
+            full_file_names: false,
         }
     }
 
@@ -186,7 +198,7 @@ impl Tree {
     /// Columns that a name may have.
     fn name_width(&self, indent: usize, arrow: &str) -> usize {
         let before = numbers_width(self.value_width) + 2 * indent + arrow.width();
-        self.width.saturating_sub(before).max(MIN_NAME_WIDTH)
+        name_width(self.width.saturating_sub(before), self.full_file_names)
     }
 
     /// For example ` 42.9%  1.50 s    7.5%`, with spaces for what is not shown.
@@ -222,7 +234,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{formats::Internals, profile::fixtures::example_profile, store::SkippedFiles};
+    use crate::{profile::fixtures::example_profile, store::SkippedFiles};
 
     fn loaded(file: &str) -> Loaded {
         let profile = example_profile(file);
@@ -240,6 +252,7 @@ mod tests {
         let view = View {
             loaded,
             options,
+            encoding: EncodeOptions::default(),
             width,
             has_colours: false,
         };
@@ -252,7 +265,6 @@ mod tests {
             tree,
             lines: None,
             min_share: "1%".parse().unwrap(),
-            internals: Internals::ByFormat,
         }
     }
 
@@ -283,7 +295,6 @@ mod tests {
         let mut loaded = loaded("/srv/日本語/directory/of/a/long/name/main.py");
         let mut options = options(true, true);
         options.min_share = "0%".parse().unwrap();
-        options.internals = Internals::Shown;
         for name in &mut loaded.profile.functions {
             name.name
                 .push_str("\x1b[31m日本語日本語日本語日本語日本語日本語");
@@ -305,6 +316,7 @@ mod tests {
         let view = View {
             loaded: &loaded,
             options: &options,
+            encoding: EncodeOptions::default(),
             width: 80,
             has_colours: true,
         };

@@ -1,7 +1,7 @@
 //! The summary of a profile, printed on standard error, or where it was asked for on standard output.
 //!
 //! Invariants: a name from another process cannot control the terminal; no row of a table is wider
-//! than the terminal.
+//! than the terminal, unless whole paths are asked for.
 
 mod rank;
 mod share;
@@ -11,7 +11,7 @@ mod table;
 pub(super) use self::{
     rank::{FunctionRow, Named, NamedFunctions, hottest_functions},
     share::percent,
-    table::{MIN_NAME_WIDTH, function_text, more_rows, name_and_place, subject_text},
+    table::{MIN_NAME_WIDTH, function_text, more_rows, name_and_place, name_width, subject_text},
 };
 
 pub use self::table::Summary;

@@ -13,8 +13,8 @@ use super::{
 use crate::text::{plural, shortened, shortened_path};
 use crate::{
     commands::terminal,
-    formats::{Internals, losses},
-    profile::{Process, ProcessIndex, Profile, Unit},
+    formats::{EncodeOptions, losses},
+    profile::{LineNumbers, Process, ProcessIndex, Profile, Unit},
     text::printable,
 };
 
@@ -31,21 +31,28 @@ pub struct Summary<'a> {
     profile: Cow<'a, Profile>,
     width: usize,
     function_rows: usize,
+    full_file_names: bool,
 }
 
 impl<'a> Summary<'a> {
     /// A summary as wide as standard error.
     #[must_use]
-    pub fn new(profile: &'a Profile, internals: Internals) -> Self {
-        let profile = if internals.are_in_tables() {
+    pub fn new(profile: &'a Profile, options: EncodeOptions) -> Self {
+        let profile = if options.internals.are_in_tables() {
             Cow::Borrowed(profile)
         } else {
             Cow::Owned(profile.without_interpreters())
+        };
+        // Functions have their first lines in any case.
+        let profile = match options.line_numbers {
+            LineNumbers::Hidden => Cow::Owned(profile.with_line_numbers(LineNumbers::Hidden)),
+            LineNumbers::Current | LineNumbers::First => profile,
         };
         Self {
             profile,
             width: terminal::width(&Term::stderr()),
             function_rows: FUNCTION_ROWS,
+            full_file_names: options.full_file_names,
         }
     }
 
@@ -179,10 +186,8 @@ impl<'a> Summary<'a> {
     ) -> fmt::Result {
         let rows = hottest_functions(&self.profile);
         let shown = &rows[..rows.len().min(self.function_rows)];
-        let width = self
-            .width
-            .saturating_sub(2 * (columns.width + 3) + 1)
-            .max(MIN_NAME_WIDTH);
+        let room = self.width.saturating_sub(2 * (columns.width + 3) + 1);
+        let width = name_width(room, self.full_file_names);
 
         writeln!(
             formatter,
@@ -230,6 +235,15 @@ impl fmt::Display for Summary<'_> {
             writeln!(formatter, "{sentence}")?;
         }
         Ok(())
+    }
+}
+
+/// Columns that a name may have where there are so many: whole paths have as many as they need.
+pub(crate) fn name_width(room: usize, full_file_names: bool) -> usize {
+    if full_file_names {
+        usize::MAX
+    } else {
+        room.max(MIN_NAME_WIDTH)
     }
 }
 
@@ -345,7 +359,7 @@ mod tests {
     };
 
     fn summary(profile: &Profile, width: usize) -> String {
-        Summary::new(profile, Internals::default())
+        Summary::new(profile, EncodeOptions::default())
             .with_width(width)
             .to_string()
     }
@@ -508,6 +522,22 @@ python3.12 (pid 4242, CPython 3.12.1): 400 samples in 10.0 s, 4.00 s of elapsed 
         assert!(table.iter().all(|line| line.width() <= 60), "{text}");
         assert!(table[2].ends_with("   loads  …/__init__.py:299"), "{text}");
         assert!(table[3].ends_with("   Rows.load.<locals>.<lamb…"), "{text}");
+    }
+
+    #[test]
+    fn lines_can_be_left_out_and_paths_be_whole() {
+        let file = "/srv/a/directory/with/a/long/name/that/does/not/fit/main.py";
+        let profile = example_profile(file);
+        let text = |options| Summary::new(&profile, options).with_width(60).to_string();
+        let plain = text(EncodeOptions::default());
+        assert!(plain.contains("  …/") && !plain.contains(file), "{plain}");
+        let chosen = text(EncodeOptions {
+            line_numbers: LineNumbers::Hidden,
+            full_file_names: true,
+            ..EncodeOptions::default()
+        });
+        assert!(chosen.contains(&format!("fib  {file}\n")), "{chosen}");
+        assert!(!chosen.contains(".py:"), "{chosen}");
     }
 
     #[test]
