@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    callgrind, chrome, cpuprofile, firefox, folded, format::Format, options::EncodeOptions,
+    callgrind, chrome, cpuprofile, firefox, folded, format::Format, jsonl, options::EncodeOptions,
     perf_script, pprof, speedscope, svg,
 };
 use crate::profile::{LineNumbers, Profile};
@@ -58,6 +58,7 @@ pub fn encode(
         Format::Chrome => chrome::write(&profile, options, out),
         Format::Firefox => firefox::write(&profile, options, out),
         Format::PerfScript => perf_script::write(&profile, options, out),
+        Format::JsonLines => jsonl::write(&profile, options, out),
         Format::CpuProfile => cpuprofile::write(&profile, options, out),
         Format::Speedscope => speedscope::write(&profile, options, out),
     };

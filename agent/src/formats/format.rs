@@ -26,11 +26,13 @@ pub enum Format {
     Firefox,
     /// Text as `perf script` prints it: a record of each sample.
     PerfScript,
+    /// JSON Lines: an object for each stack, for programs of one's own.
+    JsonLines,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Pprof,
         Self::Folded,
         Self::Svg,
@@ -40,6 +42,7 @@ impl Format {
         Self::Chrome,
         Self::Firefox,
         Self::PerfScript,
+        Self::JsonLines,
     ];
 
     /// Name in options and messages.
@@ -55,6 +58,7 @@ impl Format {
             Self::Chrome => "chrome",
             Self::Firefox => "firefox",
             Self::PerfScript => "perf-script",
+            Self::JsonLines => "jsonl",
         }
     }
 
@@ -71,6 +75,7 @@ impl Format {
             Self::Chrome => &["trace.json"],
             Self::Firefox => &["firefox.json"],
             Self::PerfScript => &["perf", "linux-perf.txt"],
+            Self::JsonLines => &["jsonl"],
         }
     }
 
@@ -155,6 +160,7 @@ mod tests {
         assert_eq!(of("x.svg"), Some(Format::Svg));
         assert_eq!(of("x.speedscope.json"), Some(Format::Speedscope));
         assert_eq!(of("x.json"), None);
+        assert_eq!(of("x.jsonl"), Some(Format::JsonLines));
         assert_eq!(of("x.trace.json"), Some(Format::Chrome));
         assert_eq!(of("x.firefox.json"), Some(Format::Firefox));
         assert_eq!(of("x.perf"), Some(Format::PerfScript));

@@ -16,6 +16,7 @@ mod function_names;
 #[cfg(test)]
 mod golden;
 mod json;
+mod jsonl;
 pub mod losses;
 mod options;
 mod perf_script;

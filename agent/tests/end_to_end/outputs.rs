@@ -18,26 +18,40 @@ fn all_outputs_are_of_the_same_samples() {
     let target = Target::start(machine::one_interpreter(), "busy");
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (pprof, folded, chart) = (path("a.pb.gz"), path("b.txt"), path("c.trace.json"));
+    let (pprof, stacks, chart) = (path("a.pb.gz"), path("b.txt"), path("c.trace.json"));
+    let lines = path("d.jsonl");
     let pid = target.pid().to_string();
-    let capture = Capture::run(&[
-        "--pid", &pid, "-d", "1s", "-r", "499", "-o", &pprof, "-o", &folded, "-o", &chart, "-o",
-        "-", "-f", "folded",
-    ]);
+    let outputs = ["-o", &pprof, "-o", &stacks, "-o", &chart, "-o", &lines];
+    let line = [
+        &["--pid", &pid, "-d", "1s", "-r", "499"][..],
+        &outputs,
+        &["-o", "-", "-f", "folded"],
+    ];
+    let capture = Capture::run(&line.concat());
     capture.assert_success();
     let profile = pprof::read_times(&fs::read(&pprof).unwrap(), "cpu");
     let samples: u64 = profile.samples.iter().map(|sample| sample.count).sum();
     assert!(samples > 100, "{samples}");
-    assert_eq!(folded_samples(&fs::read(&folded).unwrap()), samples);
+    assert_eq!(folded_samples(&fs::read(&stacks).unwrap()), samples);
     assert_eq!(folded_samples(&capture.output), samples);
+    let lines = fs::read_to_string(&lines).unwrap();
+    let lines = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let lines: Vec<Value> = lines.collect();
+    let counts = lines[1..]
+        .iter()
+        .map(|line| line["samples"].as_u64().unwrap());
+    assert_eq!(counts.sum::<u64>(), samples);
+    assert_eq!(lines[0]["samples"], samples);
     let chart: Value = serde_json::from_slice(&fs::read(&chart).unwrap()).unwrap();
     let events = chart["traceEvents"].as_array().unwrap();
     assert!(events.iter().any(|event| event["ph"] == "B"), "{chart}");
-    let written = capture.messages.lines().rev().take(3);
+    let written = capture.messages.lines().rev().take(4);
     let written: Vec<_> = written
         .map(|line| line.rsplit_once('/').unwrap().1)
         .collect();
-    assert_eq!(written, ["c.trace.json", "b.txt", "a.pb.gz"]);
+    assert_eq!(written, ["d.jsonl", "c.trace.json", "b.txt", "a.pb.gz"]);
 }
 
 #[test]

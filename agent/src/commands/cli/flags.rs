@@ -628,7 +628,7 @@ mod tests {
             "no format has the extension of 'a.json': use .pb.gz .pb .pprof (pprof), .folded \
              .collapsed .txt (folded), .svg (svg), .speedscope.json (speedscope), \
              .callgrind (callgrind), .cpuprofile (cpuprofile), .trace.json (chrome), .firefox.json (firefox), .perf \
-             .linux-perf.txt (perf-script), or choose a format with --format"
+             .linux-perf.txt (perf-script), .jsonl (jsonl), or choose a format with --format"
         );
         assert!(options("-p 1 -o svg").is_err());
     }

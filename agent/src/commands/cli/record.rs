@@ -125,7 +125,7 @@ pub(super) struct RecordFlags {
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: Vec<PathBuf>,
 
-    /// pprof, folded, svg, callgrind; with times speedscope, cpuprofile, chrome, firefox, perf-script
+    /// pprof, folded, svg, callgrind, jsonl; with times speedscope, cpuprofile, chrome, firefox, perf-script
     /// [default: by the extension of FILE, else pprof]. Of several files: one for each, in their order, or for
     /// each whose extension says none
     #[arg(
@@ -150,8 +150,8 @@ pub(super) struct RecordFlags {
     )]
     function_names: FunctionNames,
 
-    /// Frames of the interpreter by which it runs functions too [default: in pprof, folded, callgrind and
-    /// perf-script]
+    /// Frames of the interpreter by which it runs functions too [default: in pprof, folded, callgrind,
+    /// perf-script and jsonl]
     #[arg(long, overrides_with = "no_internals", help_heading = "Output")]
     internals: bool,
 

@@ -152,7 +152,7 @@ pub(super) struct ReportFlags {
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: Vec<PathBuf>,
 
-    /// pprof, folded, svg, speedscope, callgrind or cpuprofile [default: by the extension of FILE, else
+    /// pprof, folded, svg, speedscope, callgrind, cpuprofile or jsonl [default: by the extension of FILE, else
     /// pprof]. Of several files: one for each, in their order, or for each whose extension says none
     #[arg(
         short,
@@ -178,7 +178,7 @@ pub(super) struct ReportFlags {
     )]
     function_names: FunctionNames,
 
-    /// Frames of the interpreter by which it runs functions too [default: in pprof, folded and callgrind]
+    /// Frames of the interpreter by which it runs functions too [default: in pprof, folded, callgrind and jsonl]
     #[arg(
         long,
         overrides_with = "no_internals",
