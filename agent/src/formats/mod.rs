@@ -35,4 +35,5 @@ pub use self::{
     function_names::{FunctionNames, ShownNames},
     options::{EncodeOptions, Internals},
     pprof::{PprofFile, PprofHeader, PprofProfile, PprofReadError},
+    python_module::module as python_module,
 };

@@ -18,7 +18,8 @@
 const HOLD_APPLICATIONS: [&str; 8] = ["home", "media", "mnt", "opt", "root", "srv", "tmp", "var"];
 
 /// The name of the module in a file; [`None`] for generated code such as `<string>`.
-pub(super) fn module(file: &str) -> Option<String> {
+#[must_use]
+pub fn module(file: &str) -> Option<String> {
     if let Some(code) = file.strip_prefix('<') {
         let frozen = code.strip_prefix("frozen ")?.strip_suffix('>')?;
         return frozen

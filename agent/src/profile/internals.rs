@@ -82,6 +82,8 @@ impl Profile {
     /// What the interpreter does in a stack, where it is shown as `work`.
     fn work_in(&self, stack: &[LocationId], work: Work) -> Work {
         match self.markers_of(stack).wait {
+            // How the kernel took the processor from it is nothing that the function did.
+            Some(Wait::Runnable) if work == Work::LeftOut => Work::Waits,
             // The function did something else.
             None | Some(Wait::Runnable | Wait::PageFault) => work,
             Some(_) => Work::Waits,
@@ -144,13 +146,20 @@ fn program_frames(
     frames.map(|(_, id)| *id).collect()
 }
 
-/// Whether it is the C library, or a part of it that starts threads.
+/// Whether it is the C library, or a part of it that starts threads or finds their variables.
 fn is_c_library(executable: &Executable) -> bool {
     let name = executable.name();
     executable.kind == ExecutableKind::File
-        && ["libc.so", "libc-", "libpthread", "ld-musl-", "libc.musl-"]
-            .iter()
-            .any(|start| name.starts_with(start))
+        && [
+            "libc.so",
+            "libc-",
+            "libpthread",
+            "ld-linux",
+            "ld-musl-",
+            "libc.musl-",
+        ]
+        .iter()
+        .any(|start| name.starts_with(start))
 }
 
 /// Whether a function of an interpreter runs a Python function, or passes arguments to a function of any

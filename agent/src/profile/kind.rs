@@ -298,6 +298,12 @@ impl Kind {
         of_gil.iter().any(|of| self.source == Source::Passes(*of))
     }
 
+    /// Whether it is the time in which threads hold the GIL.
+    #[must_use]
+    pub fn is_time_with_gil(&self) -> bool {
+        self.source == Source::Passes(PassSamples::HoldingGil)
+    }
+
     /// Whether passes have to look at which locks threads wait for.
     #[must_use]
     pub fn is_about_locks(&self) -> bool {

@@ -1,11 +1,12 @@
-//! The summary of a profile, printed on standard error, or where it was asked for on standard output.
+//! The summary of a profile in ten lines, and its tables, printed on standard error, or where it was asked for on standard output.
 //!
 //! Invariants: a name from another process cannot control the terminal; no row of a table is wider
 //! than the terminal, unless whole paths are asked for.
 
+mod library;
+mod overview;
 mod rank;
 mod share;
-mod states;
 mod table;
 
 pub(super) use self::{

@@ -1,0 +1,298 @@
+//! What a profile says in a few lines: how much of a core it was, of what code, what threads waited for, and whose
+//! time it was.
+//!
+//! Invariants: a line is no wider than the terminal; shares are those of the samples that the line is about.
+
+use std::{borrow::Cow, cmp::Reverse, collections::HashMap, fmt::Write as _, hash::Hash};
+
+use unicode_width::UnicodeWidthStr as _;
+
+use super::{library::library, rank::busiest_processes, share::percent};
+use crate::{
+    profile::{FrameKind, Location, Process, Profile, Sample, Thread, Unit, Wait},
+    text::printable,
+};
+
+/// Columns of the word before a line.
+const LABEL_WIDTH: usize = 11;
+
+/// Most threads with similar names that are named each.
+const MAX_SIMILAR_THREADS: usize = 8;
+
+/// The lines, in at most so many columns.
+pub(super) fn lines(profile: &Profile, width: usize) -> Vec<String> {
+    let width = width.saturating_sub(LABEL_WIDTH);
+    let lines = [
+        running(profile),
+        waiting(profile),
+        gil(profile),
+        shares("libraries", libraries(profile), profile),
+        shares("threads", threads(profile), profile),
+    ];
+    lines
+        .into_iter()
+        .flatten()
+        .map(|line| text(line, width))
+        .collect()
+}
+
+fn text((label, head, parts): Line, width: usize) -> String {
+    let parts = fitting(&parts, width.saturating_sub(head.width()));
+    format!("{label:<LABEL_WIDTH$}{head}{parts}")
+}
+
+/// The processes in one line, where there are several.
+pub(super) fn processes_line(profile: &Profile, width: usize) -> Option<String> {
+    let rows = busiest_processes(profile);
+    let rows = rows.into_iter().map(|(index, value)| {
+        let process: &Process = &profile.processes[index.0 as usize];
+        let name = printable(process.name.trim());
+        let text = match process.pid {
+            0 => name.into_owned(),
+            pid => format!("{name} ({pid})"),
+        };
+        (text, value)
+    });
+    let line = shares("processes", rows.collect(), profile)?;
+    (profile.processes.len() > 1).then(|| text(line, width.saturating_sub(LABEL_WIDTH)))
+}
+
+/// Kinds of code.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Code {
+    Python,
+    Native,
+    Kernel,
+    Unknown,
+}
+
+impl Code {
+    const ALL: [(Self, &'static str); 4] = [
+        (Self::Python, "Python"),
+        (Self::Native, "native"),
+        (Self::Kernel, "kernel"),
+        (Self::Unknown, "unknown"),
+    ];
+
+    /// What a thread ran whose innermost frame is this.
+    fn of(profile: &Profile, location: &Location) -> Self {
+        let line = location.lines.first();
+        match line.map(|line| profile.function(line.function).kind) {
+            Some(FrameKind::Python) => Self::Python,
+            Some(FrameKind::Native) => Self::Native,
+            Some(FrameKind::Kernel) => Self::Kernel,
+            Some(FrameKind::Marker) => Self::Unknown,
+            None => match location.code {
+                Some(code) if profile.executable(code.executable).is_kernel() => Self::Kernel,
+                Some(_) => Self::Native,
+                None => Self::Unknown,
+            },
+        }
+    }
+}
+
+/// A line: its label, how it begins, and as many of these as fit.
+type Line = (&'static str, String, Vec<String>);
+
+/// What ran: how much of a core, how much of it was garbage collection, and which code.
+fn running(profile: &Profile) -> Option<Line> {
+    let kind = profile.kind;
+    let (mut total, mut collecting) = (0_u64, 0_u64);
+    let mut values = HashMap::<Code, u64>::new();
+    for sample in &profile.samples {
+        let markers = profile.leaf_markers(sample);
+        if markers.wait.is_some() {
+            continue;
+        }
+        let code = innermost(profile, sample).map_or(Code::Unknown, |it| Code::of(profile, it));
+        add(&mut values, code, sample.value);
+        total = total.saturating_add(sample.value);
+        if markers.collects_garbage {
+            collecting = collecting.saturating_add(sample.value);
+        }
+    }
+    if total == 0 {
+        return None;
+    }
+    let codes = Code::ALL.iter().filter_map(|(code, name)| {
+        let value = values.get(code).copied()?;
+        Some(format!("{name} {}", share(value, total)))
+    });
+    let (label, mut head) = if kind.is_foreign() || !kind.is_time_of_thread() {
+        ("code", String::new())
+    } else {
+        let busy = of_duration(profile, total).map(|busy| format!("{busy} of a core"));
+        if kind.is_of_passes() {
+            let time = Some(kind.unit.text(total));
+            let parts: Vec<_> = time.into_iter().chain(busy).collect();
+            ("running", parts.join(", "))
+        } else {
+            ("CPU", busy.unwrap_or_default())
+        }
+    };
+    if collecting != 0 {
+        let gap = if head.is_empty() { "" } else { " " };
+        let _ = write!(head, "{gap}(GC {})", share(collecting, total));
+    }
+    if !head.is_empty() {
+        head.push_str(": ");
+    }
+    Some((label, head, codes.collect()))
+}
+
+/// A time as a share of that for which samples were taken, for example `65 %`.
+fn of_duration(profile: &Profile, value: u64) -> Option<String> {
+    let duration = u64::try_from(profile.duration.as_nanos()).unwrap_or(u64::MAX);
+    (duration != 0 && profile.kind.unit == Unit::Nanoseconds).then(|| share(value, duration))
+}
+
+/// How long threads waited, and for what.
+fn waiting(profile: &Profile) -> Option<Line> {
+    // What threads did that released locks is no state of theirs.
+    if !profile.kind.is_of_passes() || profile.kind.is_about_releases() {
+        return None;
+    }
+    let mut reasons = HashMap::<Wait, u64>::new();
+    for sample in &profile.samples {
+        if let Some(wait) = profile.wait_of(sample) {
+            add(&mut reasons, wait, sample.value);
+        }
+    }
+    let text = |value| profile.kind.unit.text(value);
+    let total = reasons
+        .values()
+        .fold(0, |sum: u64, value| sum.saturating_add(*value));
+    let mut reasons: Vec<_> = reasons.into_iter().collect();
+    reasons.sort_by_key(|&(wait, value)| (Reverse(value), wait));
+    let parts = reasons
+        .iter()
+        .map(|&(wait, value)| format!("{} {}", wait.label(), text(value)));
+    (total != 0).then(|| ("waiting", format!("{}: ", text(total)), parts.collect()))
+}
+
+/// How often or how long the GIL was held, where that was measured.
+fn gil(profile: &Profile) -> Option<Line> {
+    if profile.kind.is_time_with_gil() {
+        let held = of_duration(profile, profile.total_value())?;
+        return Some(("GIL", format!("held {held} of the time"), Vec::new()));
+    }
+    let without = profile.filtered_out.without_gil;
+    let all = profile.total().saturating_add(without);
+    let text = || format!("held in {} of the samples", share(profile.total(), all));
+    (without != 0).then(|| ("GIL", text(), Vec::new()))
+}
+
+/// Values of libraries, by the innermost function.
+fn libraries(profile: &Profile) -> Vec<(String, u64)> {
+    let mut values = HashMap::<Cow<'_, str>, u64>::new();
+    for sample in &profile.samples {
+        let library = innermost(profile, sample).and_then(|it| library(profile, it));
+        add(
+            &mut values,
+            library.unwrap_or("unknown".into()),
+            sample.value,
+        );
+    }
+    values
+        .into_iter()
+        .map(|(name, value)| (name.into_owned(), value))
+        .collect()
+}
+
+/// Values of threads; none of those that stand for all threads of a process. Many whose names differ only by numbers,
+/// such as those of requests, are one.
+fn threads(profile: &Profile) -> Vec<(String, u64)> {
+    let mut values = HashMap::<u32, u64>::new();
+    for sample in &profile.samples {
+        add(&mut values, sample.thread.0, sample.value);
+    }
+    let mut groups = HashMap::<String, Vec<(&Thread, u64)>>::new();
+    for (index, value) in values {
+        let thread = &profile.threads[index as usize];
+        if thread.tid != 0 {
+            let group = without_numbers(&printable(thread.name.trim()));
+            groups.entry(group).or_default().push((thread, value));
+        }
+    }
+    let rows = groups.into_iter().flat_map(|(group, threads)| {
+        if threads.len() > MAX_SIMILAR_THREADS {
+            let values = threads.iter().map(|(_, value)| *value);
+            let sum = values.fold(0, u64::saturating_add);
+            return vec![(format!("{} of {group}", threads.len()), sum)];
+        }
+        let named = threads
+            .into_iter()
+            .map(|(Thread { tid, name, .. }, value)| {
+                (format!("{} ({tid})", printable(name.trim())), value)
+            });
+        named.collect()
+    });
+    rows.collect()
+}
+
+/// The text with `#` for each number.
+fn without_numbers(text: &str) -> String {
+    let mut result = String::new();
+    for letter in text.chars() {
+        let is_digit = letter.is_ascii_digit();
+        if !is_digit || !result.ends_with('#') {
+            result.push(if is_digit { '#' } else { letter });
+        }
+    }
+    result
+}
+
+/// The innermost frame of a sample below the markers that say what its thread did.
+fn innermost<'a>(profile: &'a Profile, sample: &Sample) -> Option<&'a Location> {
+    let stack = &profile.stacks[sample.stack.0 as usize];
+    let id = stack.get(profile.leaf_markers(sample).count)?;
+    Some(profile.location(*id))
+}
+
+/// Values as shares of all, the highest first.
+fn shares(label: &'static str, mut rows: Vec<(String, u64)>, profile: &Profile) -> Option<Line> {
+    let total = profile.total_value();
+    rows.sort_by(|(name, value), (other, than)| than.cmp(value).then(name.cmp(other)));
+    let parts = rows
+        .iter()
+        .map(|(name, value)| format!("{name} {}", share(*value, total)));
+    let parts: Vec<_> = parts.collect();
+    (!parts.is_empty()).then(|| (label, String::new(), parts))
+}
+
+/// As many of the parts as fit into `width` columns, at least one, and how many there are besides.
+fn fitting(parts: &[String], width: usize) -> String {
+    let more = |count: usize| match count {
+        0 => String::new(),
+        count => format!(", {count} more"),
+    };
+    let all = parts.len();
+    let mut text = String::new();
+    for (index, part) in parts.iter().enumerate() {
+        let separator = if index == 0 { "" } else { ", " };
+        let rest = more(all - index - 1);
+        let needed = text.width() + separator.len() + part.width() + rest.len();
+        if index != 0 && needed > width {
+            return text + &more(all - index);
+        }
+        text.push_str(separator);
+        text.push_str(part);
+    }
+    text
+}
+
+/// For example `12 %`.
+fn share(part: u64, whole: u64) -> String {
+    match percent(part, whole) {
+        small if small < 1.0 => format!("{small:.1} %"),
+        share => format!("{share:.0} %"),
+    }
+}
+
+fn add<K: Eq + Hash>(values: &mut HashMap<K, u64>, key: K, value: u64) {
+    let sum = values.entry(key).or_default();
+    *sum = sum.saturating_add(value);
+}
+
+#[cfg(test)]
+mod tests;
