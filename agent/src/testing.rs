@@ -25,7 +25,7 @@ pub mod bpf {
 
 /// Commands.
 pub mod commands {
-    pub use crate::commands::{doctor::examine, summary::Summary};
+    pub use crate::commands::{check_command_line, doctor::examine, summary::Summary};
 }
 
 /// Configuration.

@@ -28,6 +28,8 @@ use anyhow::{Context as _, Result};
 use tokio::runtime::Builder;
 
 use self::cli::Command;
+#[cfg(feature = "testing")]
+pub use self::cli::check_command_line;
 use crate::{bpf, process::fuse};
 
 /// Most threads for work that may block on a disk.

@@ -17,6 +17,7 @@ mod capture;
 mod chart;
 mod closed_pipe;
 mod container;
+mod cookbook;
 mod cpu_seconds;
 mod cpu_split;
 mod dashboard;

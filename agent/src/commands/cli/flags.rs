@@ -40,6 +40,22 @@ pub fn parse() -> Command {
     })
 }
 
+/// Whether these arguments, after the name of the program, are a command line, as far as they alone show.
+///
+/// # Errors
+///
+/// What is wrong, as the user is told it.
+#[cfg(feature = "testing")]
+pub fn check(arguments: &[String]) -> Result<(), String> {
+    let line = ["agent"]
+        .into_iter()
+        .chain(arguments.iter().map(String::as_str));
+    let flags = Flags::try_parse_from(line).map_err(|error| error.to_string())?;
+    Command::try_from(flags)
+        .map(drop)
+        .map_err(|error| error.to_string())
+}
+
 /// The command line as clap has it, with its help.
 pub(super) fn command() -> clap::Command {
     Flags::command()

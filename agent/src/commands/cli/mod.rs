@@ -19,6 +19,8 @@ mod target;
 mod top;
 mod values;
 
+#[cfg(feature = "testing")]
+pub use self::flags::check as check_command_line;
 pub use self::{
     completions::completions,
     flags::parse,
