@@ -187,6 +187,15 @@ fn a_person_can_look_around() {
     assert!(terminal.text().contains("total s"));
     terminal.resize(24, 80);
     terminal.wait_until("it is small again", |lines| lines.len() == 24);
+    // A key that comes together with another size is not lost.
+    for _ in 0..30 {
+        terminal.resize(30, 100);
+        terminal.press("3");
+        terminal.wait_for("[3 threads]");
+        terminal.resize(24, 80);
+        terminal.press("1");
+        terminal.wait_for("[1 functions]");
+    }
     terminal.press("3");
     terminal.wait_for("MainThread");
     terminal.press("?");
