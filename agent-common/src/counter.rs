@@ -59,6 +59,15 @@ impl Counter {
     pub const GIVEN_BACK_PAGES: Self = Self(23);
     /// Searches for a thread's state that were not made because those in its process take too long.
     pub const REFUSED_THREAD_SEARCHES: Self = Self(24);
+    /// Frames that exceptions have left or in which they were caught, of all processes with the probe.
+    pub const TRACEBACKS: Self = Self(25);
+    /// Exceptions that were recorded.
+    pub const RAISES: Self = Self(26);
+    /// Frames that exceptions have left on a processor on which another thread was interrupted while an exception
+    /// of its own was recorded: whether they were raised in them is not known.
+    pub const LOST_RAISES: Self = Self(27);
+    /// Time that the probe has run, in nanoseconds.
+    pub const PROBE_NS: Self = Self(28);
     /// How many counters there are.
-    pub const COUNT: u32 = 25;
+    pub const COUNT: u32 = 29;
 }

@@ -6,9 +6,9 @@
 use crate::{
     limits::LEAF_FRAMES,
     record::{
-        AbsentPage, CodeObjectHead, Frame, Header, LockName, LockRelease, NativeFrame,
-        NativeStackHead, ProcessEvent, RecordKind, Sample, StackHead, Text, ThreadName,
-        WantedTable,
+        AbsentPage, CodeObjectHead, ExceptionName, Frame, Header, LockName, LockRelease,
+        NativeFrame, NativeStackHead, ProcessEvent, Raise, RecordKind, Sample, StackHead, Text,
+        ThreadName, WantedTable,
     },
 };
 use zerocopy::FromBytes as _;
@@ -71,6 +71,14 @@ pub fn decode(bytes: &[u8]) -> Result<Record<'_>, Malformed> {
         RecordKind::LOCK_RELEASE => {
             let (release, _) = LockRelease::read_from_prefix(bytes).map_err(|_| short)?;
             Ok(Record::LockRelease(release))
+        }
+        RecordKind::EXCEPTION_NAME => {
+            let (name, _) = ExceptionName::read_from_prefix(bytes).map_err(|_| short)?;
+            Ok(Record::ExceptionName(name))
+        }
+        RecordKind::RAISE => {
+            let (raise, _) = Raise::read_from_prefix(bytes).map_err(|_| short)?;
+            Ok(Record::Raise(raise))
         }
         RecordKind::PROCESS_EVENT => {
             let (event, _) = ProcessEvent::read_from_prefix(bytes).map_err(|_| short)?;

@@ -3,8 +3,8 @@
 use std::vec::Vec;
 
 use crate::record::{
-    AbsentPage, CodeObjectHead, Frame, LockName, LockRelease, NativeFrame, ProcessEvent, Sample,
-    ThreadName, WantedTable,
+    AbsentPage, CodeObjectHead, ExceptionName, Frame, LockName, LockRelease, NativeFrame,
+    ProcessEvent, Raise, Sample, ThreadName, WantedTable,
 };
 
 /// A record.
@@ -24,6 +24,10 @@ pub enum Record<'a> {
     LockName(LockRecord<'a>),
     /// The end of a wait for a lock.
     LockRelease(LockRelease),
+    /// The name of a class of exceptions.
+    ExceptionName(ExceptionName),
+    /// An exception that was raised.
+    Raise(Raise),
     /// Something that happened to a process.
     ProcessEvent(ProcessEvent),
     /// A page that a sample missed.

@@ -53,6 +53,10 @@ pub const DESCRIPTION_PERIOD_NS: u64 = 1_000_000_000;
 /// some thousand states.
 pub const LONG_SEARCH_NS: u64 = 50_000;
 
+/// Code addresses that a processor has looked up and remembers, for each sample that it may take at a time; a power
+/// of two.
+pub const CACHED_LOCATIONS: u32 = 512;
+
 /// Most time that counts for one search, in nanoseconds: the rest was taken from the processor.
 pub const MAX_COUNTED_SEARCH_NS: u64 = 2_000_000;
 

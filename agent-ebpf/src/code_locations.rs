@@ -6,6 +6,7 @@
 
 use agent_common::{
     counter::Counter,
+    limits::CACHED_LOCATIONS,
     maps::{Mapping, TableLocation, TableState},
     native::{CodeLocation, CodeLookup, Mappings},
     record::NativeKind,
@@ -15,10 +16,7 @@ use agent_common::{
 
 use crate::{
     current, emit,
-    maps::{
-        CACHED_LOCATIONS, LOCATIONS, MAPPINGS, RULES, Rows, SAMPLER, TABLE_MAPS, TABLE_REQUESTS,
-        TABLES, count,
-    },
+    maps::{MAPPINGS, RULES, Rows, TABLE_MAPS, TABLE_REQUESTS, TABLES, count},
     values::Sampler,
 };
 
@@ -53,7 +51,7 @@ impl CodeLookup for CurrentCode {
         if cached.is_of(address, self.epoch, self.tgid) && is_whole {
             return Some(&cached.location);
         }
-        let found = LOCATIONS.get_ptr(cache_index(address))?;
+        let found = current::cached_location(cache_index(address))?;
         // SAFETY: a value of this processor, which nothing else writes to meanwhile.
         let is_known = unsafe { (*found).is_of(address, self.epoch, self.tgid) };
         if !is_known {
@@ -86,7 +84,7 @@ pub(crate) extern "C" fn look_up(address: u64) -> u32 {
 fn try_look_up(address: u64) -> Option<()> {
     count(Counter::CODE_LOOKUPS);
     let index = find_mapping(address);
-    let sampler = SAMPLER.get_ptr(0)?;
+    let sampler: *const Sampler = current::sampler()?;
     // SAFETY: the walk that needs the address refers to other parts of the sample.
     let (epoch, tgid, mappings, now_ns) = unsafe {
         (
@@ -96,7 +94,7 @@ fn try_look_up(address: u64) -> Option<()> {
             (*sampler).time_ns.get(),
         )
     };
-    let cached = LOCATIONS.get_ptr_mut(cache_index(address))?;
+    let cached = current::cached_location(cache_index(address))?;
     // SAFETY: a value of this processor, which nothing else refers to meanwhile.
     let cached = unsafe { &mut *cached };
     cached.address = address;
@@ -150,16 +148,10 @@ fn request_table(mapping: &Mapping, tgid: u32, now_ns: u64) -> Option<()> {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn find_mapping(address: u64) -> u32 {
-    let (Some(sampler), Some(search)) = (SAMPLER.get_ptr(0), current::address_search()) else {
+    let (Some(sampler), Some(search)) = (current::sampler(), current::address_search()) else {
         return 0;
     };
-    // SAFETY: the walk that needs the address refers to other parts of the sample.
-    let (first, count) = unsafe {
-        (
-            (*sampler).first_mapping.get(),
-            (*sampler).mapping_count.get(),
-        )
-    };
+    let (first, count) = (sampler.first_mapping.get(), sampler.mapping_count.get());
     search.mapping.find(&MappingArray, first, count, address)
 }
 

@@ -4,24 +4,104 @@
 
 use agent_common::{
     layout::Layout,
-    limits::{HOST_THREAD_CACHES, PROGRAM_THREAD_CACHES},
+    limits::{CACHED_LOCATIONS, HOST_THREAD_CACHES, PROGRAM_THREAD_CACHES},
     python::CodeObjectRecord,
 };
 
+use aya_ebpf::helpers::bpf_get_smp_processor_id;
+
 use crate::{
     maps::{
-        ADDRESS_SEARCH, CODE_CACHE, CODE_OBJECT_RECORD, LAYOUTS, NATIVE_SAMPLER, SAMPLER,
-        THREAD_CACHES, THREAD_NAME, URGENT, WAKES, WHOLE_HOST,
+        ADDRESS_SEARCH, CODE_CACHE, CODE_OBJECT_RECORD, IN_PROBE, LAYOUTS, LOCATIONS,
+        NATIVE_SAMPLER, SAMPLER, SLOTS, THREAD_CACHES, THREAD_NAME, URGENT, WAKES, WHOLE_HOST,
+        WITH_PROBES,
     },
     values::{
-        AddressSearch, CodeCache, NativeSampler, Sampler, ThreadCache, ThreadNameRecord, Wakes,
+        AddressSearch, CachedLocation, CodeCache, NativeSampler, Sampler, Slots, ThreadCache,
+        ThreadNameRecord, Wakes,
     },
 };
+
+/// Insert only what is not there: `BPF_NOEXIST`.
+const BPF_NOEXIST: u64 = 1;
+
+/// The values of the sample that a trigger takes which nothing interrupts.
+const OF_EVENTS: u32 = 0;
+
+/// Those of the sample that a probe takes.
+const OF_PROBES: u32 = 1;
+
+/// Which of the values of this processor are those of the current sample.
+#[inline(always)]
+fn slot() -> u32 {
+    if WITH_PROBES.load() == 0 {
+        return OF_EVENTS;
+    }
+    match slots() {
+        Some(slots) if slots.in_event.get() == 0 => OF_PROBES,
+        _ => OF_EVENTS,
+    }
+}
+
+#[inline(always)]
+fn slots() -> Option<&'static mut Slots> {
+    let slots = SLOTS.get_ptr_mut(0)?;
+    // SAFETY: the value lives as long as the map and belongs to this processor; what interrupts the program
+    // leaves it as it was.
+    Some(unsafe { &mut *slots })
+}
+
+/// Begins a sample of a trigger, which no probe interrupts. Each call needs one of [`end_event`].
+#[inline(always)]
+pub(crate) fn begin_event() {
+    if WITH_PROBES.load() != 0
+        && let Some(slots) = slots()
+    {
+        slots.in_event.set(slots.in_event.get().wrapping_add(1));
+    }
+}
+
+/// Ends a sample of a trigger.
+#[inline(always)]
+pub(crate) fn end_event() {
+    if WITH_PROBES.load() != 0
+        && let Some(slots) = slots()
+    {
+        slots.in_event.set(slots.in_event.get().wrapping_sub(1));
+    }
+}
+
+/// Begins what a probe does; [`false`] where another thread does so on this processor, and has been interrupted.
+/// Each call that returns [`true`]
+/// needs one of [`end_probe`].
+#[inline(always)]
+pub(crate) fn begin_probe() -> bool {
+    IN_PROBE.insert(processor(), 0, BPF_NOEXIST).is_ok()
+}
+
+/// Ends what a probe does.
+#[inline(always)]
+pub(crate) fn end_probe() {
+    // It is there, as the probe stays on its processor.
+    let _ = IN_PROBE.remove(processor());
+}
+
+#[inline(always)]
+fn processor() -> u32 {
+    // SAFETY: the helper takes no arguments.
+    unsafe { bpf_get_smp_processor_id() }
+}
+
+/// The place of a code address among those that this processor has looked up.
+#[inline(always)]
+pub(crate) fn cached_location(index: u32) -> Option<*mut CachedLocation> {
+    LOCATIONS.get_ptr_mut(slot() * CACHED_LOCATIONS + index)
+}
 
 /// The current sample.
 #[inline(always)]
 pub(crate) fn sampler() -> Option<&'static mut Sampler> {
-    let sampler = SAMPLER.get_ptr_mut(0)?;
+    let sampler = SAMPLER.get_ptr_mut(slot())?;
     // SAFETY: the value lives as long as the map and belongs to this processor; steps
     // run one after the other and do not hold it.
     Some(unsafe { &mut *sampler })
@@ -30,7 +110,7 @@ pub(crate) fn sampler() -> Option<&'static mut Sampler> {
 /// The native part of the current sample.
 #[inline(always)]
 pub(crate) fn native() -> Option<&'static mut NativeSampler> {
-    let native = NATIVE_SAMPLER.get_ptr_mut(0)?;
+    let native = NATIVE_SAMPLER.get_ptr_mut(slot())?;
     // SAFETY: as for `sampler`.
     Some(unsafe { &mut *native })
 }
@@ -38,7 +118,7 @@ pub(crate) fn native() -> Option<&'static mut NativeSampler> {
 /// The searches for a code address.
 #[inline(always)]
 pub(crate) fn address_search() -> Option<&'static mut AddressSearch> {
-    let search = ADDRESS_SEARCH.get_ptr_mut(0)?;
+    let search = ADDRESS_SEARCH.get_ptr_mut(slot())?;
     // SAFETY: as for `sampler`.
     Some(unsafe { &mut *search })
 }
@@ -87,7 +167,7 @@ pub(crate) fn set_urgent(is_urgent: bool) {
 /// The table in front of `CODE_OBJECTS`.
 #[inline(always)]
 pub(crate) fn code_cache() -> Option<&'static mut CodeCache> {
-    let code_cache = CODE_CACHE.get_ptr_mut(0)?;
+    let code_cache = CODE_CACHE.get_ptr_mut(slot())?;
     // SAFETY: as for `sampler`.
     Some(unsafe { &mut *code_cache })
 }
@@ -95,7 +175,7 @@ pub(crate) fn code_cache() -> Option<&'static mut CodeCache> {
 /// The record of the code object that is being read.
 #[inline(always)]
 pub(crate) fn code_object_record() -> Option<&'static mut CodeObjectRecord> {
-    let record = CODE_OBJECT_RECORD.get_ptr_mut(0)?;
+    let record = CODE_OBJECT_RECORD.get_ptr_mut(slot())?;
     // SAFETY: as for `sampler`.
     Some(unsafe { &mut *record })
 }
@@ -103,7 +183,7 @@ pub(crate) fn code_object_record() -> Option<&'static mut CodeObjectRecord> {
 /// The record of the thread name that is being read.
 #[inline(always)]
 pub(crate) fn thread_name() -> Option<&'static mut ThreadNameRecord> {
-    let name = THREAD_NAME.get_ptr_mut(0)?;
+    let name = THREAD_NAME.get_ptr_mut(slot())?;
     // SAFETY: as for `sampler`.
     Some(unsafe { &mut *name })
 }

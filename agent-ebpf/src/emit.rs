@@ -4,7 +4,7 @@ use agent_common::{
     counter::Counter,
     record::{
         AbsentPage, Header, LockRelease, MemoryType, ProcessEvent, ProcessEventKind, ProfileKind,
-        RecordKind, Sample, WaitReason, WantedTable,
+        Raise, RecordKind, Sample, WaitReason, WantedTable,
     },
 };
 use aya_ebpf::{
@@ -78,6 +78,23 @@ pub(crate) fn lock_release(stacks: &SampledStacks) {
     sent(bytes as u32);
     let flags = u64::from(BPF_RB_NO_WAKEUP);
     if RECORDS.output::<LockRelease>(release, flags).is_err() {
+        count(Counter::LOST_SAMPLES);
+    }
+}
+
+/// Sends the sample of a thread that raises an exception, with its stacks.
+#[inline(always)]
+pub(crate) fn raise(stacks: &SampledStacks) {
+    let Some(sampler) = current::sampler() else {
+        return;
+    };
+    let bytes = size_of::<Raise>();
+    let raise = Raise {
+        sample: finished(sampler, stacks, RecordKind::RAISE, bytes),
+        exception: sampler.exception.exception,
+    };
+    sent(bytes as u32);
+    if RECORDS.output::<Raise>(raise, wake_flag()).is_err() {
         count(Counter::LOST_SAMPLES);
     }
 }

@@ -7,11 +7,11 @@ use agent_common::{
     counter::Counter,
     layout::{KernelLayout, Layout, ResidentLayout},
     limits::{
-        HOST_LOCK_WAITS, HOST_THREAD_CACHES, MAX_EXECUTABLES, MAX_KNOWN_THREADS, MAX_LAYOUTS,
-        MAX_MAPPINGS, MAX_RULES,
+        CACHED_LOCATIONS, HOST_LOCK_WAITS, HOST_THREAD_CACHES, MAX_EXECUTABLES, MAX_KNOWN_THREADS,
+        MAX_LAYOUTS, MAX_MAPPINGS, MAX_RULES,
     },
     maps::{
-        CachedCode, CodeKey, Control, LockWait, Mapping, ProcessState, TableLocation,
+        CachedCode, CodeKey, Control, LockWait, Mapping, ProcessState, RaiseWindows, TableLocation,
         TrackedProcess, TrackedThread,
     },
     python::CodeObjectRecord,
@@ -26,11 +26,8 @@ use aya_ebpf::{
 
 use crate::values::{
     AddressSearch, CachedLocation, CodeCache, CountedPages, NativeSampler, ProcessCounters,
-    ProcessPages, Sampler, ThreadCache, ThreadNameRecord, Wakes,
+    ProcessPages, Sampler, Slots, ThreadCache, ThreadNameRecord, Wakes,
 };
-
-/// Entries of [`LOCATIONS`]; a power of two.
-pub(crate) const CACHED_LOCATIONS: u32 = 512;
 
 /// Records for the agent. When it is full the record is dropped and counted.
 #[map]
@@ -84,6 +81,24 @@ pub(crate) static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Cou
 /// interrupts another, but for what `triggers::lock_releases` says.
 #[map]
 pub(crate) static SAMPLER: PerCpuArray<Sampler> = PerCpuArray::with_max_entries(1, 0);
+
+/// Which of the values of a processor are in use: there are two of each that a sample needs where there are
+/// [probes](WITH_PROBES), since what a probe does may be interrupted by a trigger. Written and read by the BPF
+/// programs.
+#[map]
+pub(crate) static SLOTS: PerCpuArray<Slots> = PerCpuArray::with_max_entries(1, 0);
+
+/// The processors on which a thread is in a probe, which may be interrupted there. Written by the BPF programs.
+#[map]
+pub(crate) static IN_PROBE: HashMap<u32, u32> = HashMap::with_max_entries(1, 0);
+
+/// When exceptions are recorded. Written by the agent, read by the probe.
+#[map]
+pub(crate) static RAISE_WINDOWS: Array<RaiseWindows> = Array::with_max_entries(1, 0);
+
+/// Hashes of the names of exceptions and when they were sent; as `SENT_SYMBOLS`.
+#[map]
+pub(crate) static SENT_EXCEPTIONS: LruHashMap<u64, u64> = LruHashMap::with_max_entries(4096, 0);
 
 /// The record of the code object that is being read; shared as `SAMPLER` is.
 #[map]
@@ -222,6 +237,14 @@ pub(crate) static WHOLE_HOST: Global<u32> = Global::new(0);
 /// 1 to sample native and kernel frames.
 #[unsafe(no_mangle)]
 pub(crate) static WITH_NATIVE: Global<u32> = Global::new(1);
+
+/// 1 to record exceptions too by which iterators, generators and tasks end.
+#[unsafe(no_mangle)]
+pub(crate) static WITH_CONTROL_FLOW: Global<u32> = Global::new(0);
+
+/// 1 when there are probes in the profiled programs.
+#[unsafe(no_mangle)]
+pub(crate) static WITH_PROBES: Global<u32> = Global::new(0);
 
 /// Seed of all hashes, drawn anew for every run.
 #[unsafe(no_mangle)]

@@ -32,6 +32,21 @@ use crate::{
 /// The trigger then sets what the sample [measures](Sampler::measures), and [takes](take) it.
 #[inline(always)]
 pub(crate) fn begin() -> Option<(&'static mut Sampler, &'static Control)> {
+    prepare(|| {
+        count(Counter::SAMPLES);
+        current::begin_event();
+    })
+}
+
+/// The same for a probe, which then may [take](take_raise) it.
+#[inline(always)]
+pub(crate) fn begin_in_probe() -> Option<(&'static mut Sampler, &'static Control)> {
+    prepare(|| {})
+}
+
+/// Calls `enter` when the process is one that is profiled.
+#[inline(always)]
+fn prepare(enter: impl FnOnce()) -> Option<(&'static mut Sampler, &'static Control)> {
     // SAFETY: the helper takes no arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
     let pid_tgid = bpf_get_current_pid_tgid();
@@ -55,10 +70,10 @@ pub(crate) fn begin() -> Option<(&'static mut Sampler, &'static Control)> {
     if is_known && process.is_excluded != 0 {
         return None;
     }
-    let sampler = current::sampler()?;
-    count(Counter::SAMPLES);
-    sampler.time_ns.set(now_ns);
     let control = CONTROL.get(0)?;
+    enter();
+    let sampler = current::sampler()?;
+    sampler.time_ns.set(now_ns);
     sampler.resend_before_ns.set(control.resend_before_ns);
     sampler.tgid.set(tgid);
     sampler.tid.set(pid_tgid as u32);
@@ -116,12 +131,23 @@ fn state_of(tgid: u32) -> Option<&'static mut ProcessState> {
 /// stands for all events since the sample before.
 #[inline(always)]
 pub(crate) fn take_event(context: &PerfEventContext, kind: ProfileKind) {
-    if let Some((sampler, _)) = begin() {
-        // SAFETY: the kernel translates reads of this field of the context.
-        let events = unsafe { (*context.ctx).sample_period };
-        sampler.measures(kind, 1, events);
+    // SAFETY: the kernel translates reads of this field of the context.
+    let events = unsafe { (*context.ctx).sample_period };
+    if begin_event(kind.0.into(), events) != 0 {
         take(context);
     }
+}
+
+/// Prepares such a sample; returns 0 where the process is not profiled. A global function, so that what it needs is
+/// not on the stack while frames are walked.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn begin_event(kind: u32, events: u64) -> u32 {
+    let Some((sampler, _)) = begin() else {
+        return 0;
+    };
+    sampler.measures(ProfileKind(kind as _), 1, events);
+    1
 }
 
 /// Takes the sample that a trigger has prepared with [`begin`].
@@ -137,6 +163,7 @@ pub(crate) fn take(context: &PerfEventContext) {
         (kernel_bytes, has_registers)
     });
     emit::sample(&stacks);
+    current::end_event();
 }
 
 /// Takes the sample that a trigger has prepared with [`begin`], of a thread in a system call with which it ends the
@@ -144,8 +171,24 @@ pub(crate) fn take(context: &PerfEventContext) {
 #[inline(always)]
 pub(crate) fn take_release() {
     let stacks = read_stacks(|| (0, 0));
-    let statuses = u32::from(stacks.status.0) | u32::from(stacks.native_status.0) << 16;
-    emit_release(stacks.stack, stacks.native_stack, statuses);
+    emit_release(stacks.stack, stacks.native_stack, stacks.statuses());
+    current::end_event();
+}
+
+/// Takes the sample that a probe has prepared with [`begin_in_probe`], of a thread that raises an exception.
+#[inline(always)]
+pub(crate) fn take_raise() {
+    count(Counter::RAISES);
+    let stacks = read_stacks(|| (0, 0));
+    emit_raise(stacks.stack, stacks.native_stack, stacks.statuses());
+}
+
+/// Sends the sample of a thread that raises an exception; as [`emit_release`].
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn emit_raise(stack: u64, native_stack: u64, statuses: u32) -> u32 {
+    emit::raise(&SampledStacks::new(stack, native_stack, statuses));
+    0
 }
 
 /// Sends the sample of a thread that ends the wait of another one. A global function, so that the record is not on the
@@ -153,12 +196,7 @@ pub(crate) fn take_release() {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn emit_release(stack: u64, native_stack: u64, statuses: u32) -> u32 {
-    emit::lock_release(&SampledStacks {
-        stack,
-        status: PythonUnwindStatus(statuses as u16),
-        native_stack,
-        native_status: NativeUnwindStatus((statuses >> 16) as u16),
-    });
+    emit::lock_release(&SampledStacks::new(stack, native_stack, statuses));
     0
 }
 
@@ -335,10 +373,10 @@ fn repeat(step: extern "C" fn() -> u32) -> u32 {
     outcome
 }
 
-/// Loads the thread's state into the slot.
+/// Loads the thread's state into the slot; returns the [`PythonOutcome`].
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn find_state() -> u32 {
+pub(crate) extern "C" fn find_state() -> u32 {
     let outcome = Steps.find_state();
     note_search();
     outcome.0

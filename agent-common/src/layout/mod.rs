@@ -10,7 +10,8 @@ mod resident;
 pub use crate::record::LineTableFormat;
 pub use kernel::KernelLayout;
 pub use python::{
-    ABSENT, CodeLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle, InterpreterLayout,
-    KeysStyle, Layout, ObjectLayout, RunStyle, TextLayout, TextStyle, ThreadLayout,
+    ABSENT, CodeLayout, ExceptionLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle,
+    InterpreterLayout, KeysStyle, Layout, ObjectLayout, RunStyle, TextLayout, TextStyle,
+    ThreadLayout,
 };
 pub use resident::{MAX_COUNTER_BYTES, MAX_COUNTER_DISTANCE, ResidentLayout};

@@ -286,6 +286,22 @@ pub struct ObjectLayout {
     pub keys: KeysStyle,
 }
 
+/// Where the exception is that a thread is raising.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExceptionLayout {
+    /// `PyThreadState.current_exception`, or [`ABSENT`] before 3.12.
+    pub current: u16,
+    /// `PyBaseExceptionObject.traceback` of that, or [`ABSENT`] as well.
+    pub traceback: u16,
+    /// `PyThreadState.curexc_type`, or [`ABSENT`] from 3.12 on.
+    pub thread_class: u16,
+    /// `PyThreadState.curexc_traceback`, or [`ABSENT`] as well.
+    pub thread_traceback: u16,
+    /// `PyTypeObject.tp_name`.
+    pub class_name: u16,
+}
+
 /// The layout of an interpreter.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -302,6 +318,8 @@ pub struct Layout {
     pub text: TextLayout,
     /// Attributes of instances.
     pub object: ObjectLayout,
+    /// The exception that is being raised.
+    pub exception: ExceptionLayout,
 }
 
 #[cfg(feature = "user")]

@@ -7,6 +7,7 @@ mod control;
 mod lock_wait;
 mod mapping;
 mod process;
+mod raise_window;
 mod table;
 mod thread;
 
@@ -15,5 +16,6 @@ pub use control::Control;
 pub use lock_wait::LockWait;
 pub use mapping::Mapping;
 pub use process::{KERNEL_THREADS, ProcessState, TrackedProcess};
+pub use raise_window::{RaiseWindow, RaiseWindows, WEIGHT_UNIT};
 pub use table::{TableLocation, TableState};
 pub use thread::{SearchedStates, ThreadState, ThreadStates, TrackedThread};

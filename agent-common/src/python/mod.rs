@@ -5,6 +5,7 @@ mod code_cache;
 mod code_object;
 mod data_stack;
 mod driver;
+mod exception;
 mod newest_state;
 mod runs;
 mod stack;
@@ -20,6 +21,7 @@ pub use code_object::{
     CODE_OBJECT_RECORD_BYTES, CodeObjectRecord, HASH_STEPS, HASHED_WORDS, read_identity,
 };
 pub use driver::{FindState, PythonOutcome, UnwindPython};
+pub use exception::raised_class;
 pub use runs::{PythonRun, PythonRuns};
 pub use stack::{PythonStack, StackShape};
 pub use symbol::{CodeSymbol, SymbolLookup};

@@ -38,6 +38,10 @@ impl RecordKind {
     pub const LOCK_NAME: Self = Self(10);
     /// A [`LockRelease`](super::LockRelease).
     pub const LOCK_RELEASE: Self = Self(11);
+    /// An [`ExceptionName`](super::ExceptionName).
+    pub const EXCEPTION_NAME: Self = Self(12);
+    /// A [`Raise`](super::Raise).
+    pub const RAISE: Self = Self(13);
 }
 
 /// The start of every record.

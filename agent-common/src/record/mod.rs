@@ -4,6 +4,7 @@
 //! stand for a case are newtypes with constants: an unknown value survives the wire.
 
 mod code_object;
+mod exception;
 mod header;
 mod lock_name;
 mod lock_release;
@@ -20,6 +21,7 @@ mod unwind_status;
 mod wait;
 
 pub use code_object::{CodeObjectHead, LineTableFormat};
+pub use exception::{EXCEPTION_NAME_BYTES, ExceptionName, Raise};
 pub use header::{Header, RecordKind};
 pub use lock_name::LockName;
 pub use lock_release::LockRelease;

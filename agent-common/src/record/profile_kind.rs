@@ -30,4 +30,5 @@ profile_kinds! {
     LOCK = 9, "Elapsed time in which threads waited for locks, in nanoseconds.";
     LOCK_RELEASE = 10, "The same, in nanoseconds, of who released the locks.";
     GROWTH = 11, "Growth of resident memory, in bytes.";
+    EXCEPTIONS = 12, "Exceptions that were raised, as events.";
 }

@@ -6,9 +6,9 @@ use std::{cell::Cell, collections::BTreeMap};
 use agent_common::{
     hash::Hash,
     layout::{
-        ABSENT, CodeLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle,
-        InterpreterLayout, KeysStyle, Layout, LineTableFormat, ObjectLayout, RunStyle, TextLayout,
-        TextStyle, ThreadLayout,
+        ABSENT, CodeLayout, ExceptionLayout, FrameLayout, GilStyle, InstanceStyle,
+        InstructionStyle, InterpreterLayout, KeysStyle, Layout, LineTableFormat, ObjectLayout,
+        RunStyle, TextLayout, TextStyle, ThreadLayout,
     },
     maps::{CodeIdentity, SearchedStates, ThreadState, ThreadStates},
     memory::{Fault, UserAddr, UserMemory},
@@ -100,6 +100,13 @@ pub(crate) const LAYOUT: Layout = Layout {
         before_object: 24,
         instance: InstanceStyle::VALUES_OR_DICT,
         keys: KeysStyle::LOG2,
+    },
+    exception: ExceptionLayout {
+        current: 96,
+        traceback: 40,
+        thread_class: ABSENT,
+        thread_traceback: ABSENT,
+        class_name: 24,
     },
 };
 

@@ -28,6 +28,7 @@ use crate::{
     reason = "the context is what the macro gives to a program"
 )]
 pub(crate) fn on_waking(context: RawTracePointContext) -> u32 {
+    current::begin_event();
     if ends_wait(context.arg(0)) != 0 {
         // The agent adds how long the other one has waited.
         if let Some((sampler, _)) = sample::begin() {
@@ -37,6 +38,7 @@ pub(crate) fn on_waking(context: RawTracePointContext) -> u32 {
             count(Counter::UNKNOWN_LOCK_RELEASES);
         }
     }
+    current::end_event();
     0
 }
 

@@ -4,10 +4,12 @@
 //! they share one [`Sampler`](crate::values::Sampler). The kernel runs no program of a perf event
 //! while it runs another one on the processor; a tick of the clock that comes in the middle of a page
 //! fault's sample is one that the [`SampleClock`](agent_common::sample_clock::SampleClock) misses. The
-//! program on a tracepoint, [`lock_releases`], runs where interrupts are disabled.
+//! program on a tracepoint, [`lock_releases`], runs where interrupts are disabled. A probe, as in
+//! [`exceptions`], is interrupted by all of them, and by other threads: it has values of its own.
 
 pub(crate) mod clock;
 pub(crate) mod cpu_hotplug;
+pub(crate) mod exceptions;
 pub(crate) mod growth;
 pub(crate) mod lock_releases;
 pub(crate) mod major_faults;

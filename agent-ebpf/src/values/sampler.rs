@@ -6,7 +6,7 @@ use agent_common::{
     maps::CodeIdentity,
     native::{MappingSearch, NativeWalk, Registers},
     python::{CodeSymbol, PythonWalk, ThreadStateSearch, WalkPosition},
-    record::{MemoryType, NativeUnwindStatus, ProfileKind, PythonUnwindStatus},
+    record::{ExceptionName, MemoryType, NativeUnwindStatus, ProfileKind, PythonUnwindStatus},
     sample_clock::SampleClock,
     scratch::Scratch,
     unwind,
@@ -64,6 +64,8 @@ pub(crate) struct Sampler {
     pub(crate) memory: Volatile<u32>,
     /// The wait that it ends, if its kind is about that.
     pub(crate) wait_end: Volatile<WaitEnd>,
+    /// The class of the exception that is raised, if its kind is about that.
+    pub(crate) exception: ExceptionName,
     /// Which of the chains of frames is walked.
     pub(crate) position: WalkPosition,
     /// The clock of this processor.
@@ -107,6 +109,25 @@ pub(crate) struct SampledStacks {
     pub(crate) native_stack: u64,
     /// How its walk ended.
     pub(crate) native_status: NativeUnwindStatus,
+}
+
+impl SampledStacks {
+    /// Their hashes, and [both statuses](Self::statuses).
+    #[inline(always)]
+    pub(crate) fn new(stack: u64, native_stack: u64, statuses: u32) -> Self {
+        Self {
+            stack,
+            status: PythonUnwindStatus(statuses as u16),
+            native_stack,
+            native_status: NativeUnwindStatus((statuses >> 16) as u16),
+        }
+    }
+
+    /// Both statuses, as one number for a global function.
+    #[inline(always)]
+    pub(crate) fn statuses(&self) -> u32 {
+        u32::from(self.status.0) | u32::from(self.native_status.0) << 16
+    }
 }
 
 /// The end of a thread's wait, see [`LockRelease`](agent_common::record::LockRelease).

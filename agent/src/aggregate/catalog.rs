@@ -30,7 +30,12 @@ pub struct Catalog {
     threads: GenerationalCache<ThreadKey, String>,
     /// Names of locks by their hashes.
     locks: GenerationalCache<u64, String>,
+    /// Names of classes of exceptions by their hashes.
+    exceptions: GenerationalCache<u64, String>,
 }
+
+/// Stands for the name of a class that could not be read.
+const UNKNOWN_EXCEPTION: &str = "unknown";
 
 /// A process, and its position among those that were added.
 #[derive(Clone, Debug)]
@@ -101,12 +106,13 @@ impl Catalog {
         self.native_stacks.rotate();
         self.threads.rotate();
         self.locks.rotate();
+        self.exceptions.rotate();
     }
 
-    /// Number of cached stacks, Python and native, and of names of locks.
+    /// Number of cached stacks, Python and native, and of names of locks and of exceptions.
     #[must_use]
     pub fn cached_stacks(&self) -> usize {
-        self.stacks.len() + self.native_stacks.len() + self.locks.len()
+        self.stacks.len() + self.native_stacks.len() + self.locks.len() + self.exceptions.len()
     }
 
     /// Sets the name of a thread; `process` and `tid` are ids in the agent's PID namespace.
@@ -118,6 +124,11 @@ impl Catalog {
     /// Adds the name of a lock that samples refer to by its hash.
     pub fn add_lock(&mut self, hash: u64, name: String) {
         self.locks.insert(hash, name);
+    }
+
+    /// Adds the name of a class of exceptions.
+    pub fn add_exception(&mut self, hash: u64, name: String) {
+        self.exceptions.insert(hash, name);
     }
 
     /// The threads of the samples of a window that are of a kind, the one with the most samples first.
@@ -221,6 +232,7 @@ impl Catalog {
                     key,
                     blocked: (key.blocked.thread != 0).then(|| self.thread_name(blocked)),
                     lock: self.locks.get(&key.blocked.lock).map(String::as_str),
+                    exception: self.exception(key),
                     python,
                     native,
                     process,
@@ -243,6 +255,10 @@ impl Catalog {
         let mut profile = builder.finish(*about);
         profile.losses.malformed_records = window.malformed_records;
         profile.losses.lost_samples = window.lost_samples;
+        if about.kind.is_of_probe() {
+            profile.losses.unrecorded_ms = window.unrecorded_ms;
+            profile.losses.raise_variance = window.raise_variance;
+        }
         profile.filtered_out = filtered_out;
         if let Some(timeline) = timeline {
             let (timeline, untimed) = timeline.finish(&profile.samples);
@@ -298,6 +314,13 @@ impl Catalog {
             .into_iter()
             .map(|(frame, tgid)| (tgid, frame))
             .collect()
+    }
+
+    /// The class of the exception of samples, if they are about one.
+    fn exception(&self, key: &SampleKey) -> Option<&str> {
+        let name = self.exceptions.get(&key.exception).map(String::as_str);
+        let is_raise = key.kind == ProfileKind::EXCEPTIONS;
+        is_raise.then(|| name.unwrap_or(UNKNOWN_EXCEPTION))
     }
 
     /// The last name of a thread; empty if it is not known.

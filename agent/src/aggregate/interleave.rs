@@ -34,7 +34,7 @@ use super::{
 use crate::{
     profile::{
         ExecutableKind, GC_MARKER, IDLE_MARKER, LastFrame, LocationId, Memory, ProcessIndex,
-        StackId, UnwindLosses, Wait, blocks_marker, lock_marker, releases_marker,
+        StackId, UnwindLosses, Wait, blocks_marker, lock_marker, raises_marker, releases_marker,
     },
     symbolize::SymbolizeFrames,
 };
@@ -58,6 +58,8 @@ pub(super) struct SampledStack<'a> {
     pub(super) blocked: Option<&'a str>,
     /// The name of the lock for which it waits, or that it releases.
     pub(super) lock: Option<&'a str>,
+    /// The class of the exception that it raises.
+    pub(super) exception: Option<&'a str>,
     /// Number of samples.
     pub(super) count: u64,
 }
@@ -84,6 +86,9 @@ impl SampledStack<'_> {
         }
         if let Some(memory) = Memory::from_type(self.key.memory) {
             locations.insert(0, builder.marker(memory.marker()));
+        }
+        if let Some(class) = self.exception {
+            locations.insert(0, builder.marker(&raises_marker(class)));
         }
         if let Some(lock) = self.lock {
             let marker = if self.key.wait == WaitReason::NONE {

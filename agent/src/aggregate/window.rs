@@ -8,7 +8,7 @@ use foldhash::HashMap;
 use super::{key::SampleKey, window_times::WindowTimes};
 use crate::profile::Amount;
 
-/// Most entries of a window; each takes about 110 bytes.
+/// Most entries of a window; each takes about 120 bytes.
 const MAX_KEYS: usize = 1 << 18;
 
 /// The samples of a window of time, counted by [`SampleKey`].
@@ -19,6 +19,10 @@ pub struct Window {
     pub(super) malformed_records: u64,
     /// Samples dropped because the window had [`MAX_KEYS`] entries.
     pub(super) lost_samples: u64,
+    /// Time in which exceptions were not recorded, in milliseconds.
+    pub(super) unrecorded_ms: u64,
+    /// Variance of the number of exceptions.
+    pub(super) raise_variance: u64,
     /// When samples were taken, if that is wanted.
     pub(super) times: Option<WindowTimes>,
 }
@@ -60,6 +64,12 @@ impl Window {
         }
     }
 
+    /// Sets for how many milliseconds exceptions were not recorded, and the variance of their number.
+    pub fn set_unrecorded(&mut self, unrecorded_ms: u64, raise_variance: u64) {
+        self.unrecorded_ms = unrecorded_ms;
+        self.raise_variance = raise_variance;
+    }
+
     /// Samples dropped because the window had too many different samples; no part has them.
     #[must_use]
     pub fn lost_samples(&self) -> u64 {
@@ -78,6 +88,8 @@ impl Window {
             self.add(key, amount);
         }
         self.lost_samples += other.lost_samples;
+        self.unrecorded_ms += other.unrecorded_ms;
+        self.raise_variance = self.raise_variance.saturating_add(other.raise_variance);
         self.malformed_records += other.malformed_records;
     }
 

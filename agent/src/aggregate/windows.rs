@@ -5,7 +5,7 @@
 
 use std::mem::replace;
 
-use agent_common::record::Sample;
+use agent_common::record::{Raise, Sample};
 
 use super::{
     key::{Blocked, SampleKey, ThreadKey},
@@ -47,8 +47,17 @@ impl Windows {
         self.add_blocking_sample(sample, blocked);
     }
 
+    /// Counts a sample of a thread that raises an exception.
+    pub fn add_raise(&mut self, raise: &Raise) {
+        self.add_detailed(&raise.sample, Blocked::default(), raise.exception);
+    }
+
     /// Counts a sample of a thread that keeps another one waiting.
     pub fn add_blocking_sample(&mut self, sample: &Sample, blocked: Blocked) {
+        self.add_detailed(sample, blocked, 0);
+    }
+
+    fn add_detailed(&mut self, sample: &Sample, blocked: Blocked, exception: u64) {
         if !Kind::is_recorded(sample.kind) {
             self.add_malformed();
             return;
@@ -67,6 +76,7 @@ impl Windows {
             collects_garbage: sample.collects_garbage != 0,
             wait: sample.wait,
             memory: sample.memory,
+            exception,
             blocked,
         };
         let amount = Amount {

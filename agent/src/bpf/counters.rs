@@ -22,6 +22,11 @@ impl CounterMap {
         maps::take(object, COUNTERS).map(Self)
     }
 
+    /// The same counters, for another thread; before they are taken.
+    pub(super) fn again(object: &Ebpf) -> Result<Self, Error> {
+        maps::again(object, COUNTERS).map(Self)
+    }
+
     /// One counter, summed over the CPUs.
     pub(super) fn read(&self, counter: Counter) -> Result<u64, Error> {
         let counts = self.0.get(&counter.0, 0);

@@ -52,6 +52,15 @@ pub enum Error {
         /// The error of the call.
         error: ProgramError,
     },
+    /// The probe of exceptions could not be attached.
+    #[error(
+        "the kernel refuses probes in programs ({source}){}",
+        probe_hint(source)
+    )]
+    Probe {
+        /// The error of the call.
+        source: io::Error,
+    },
     /// A call for one map failed.
     #[error("cannot {call} the BPF map `{map}`: {source}")]
     Map {
@@ -102,6 +111,17 @@ pub(super) fn map_error(
     map: &'static str,
 ) -> impl Fn(MapError) -> Error + Copy {
     move |source| Error::Map { call, map, source }
+}
+
+/// What to do about a probe that is not permitted.
+fn probe_hint(source: &io::Error) -> &'static str {
+    if source.kind() == io::ErrorKind::PermissionDenied {
+        ": they require CAP_SYS_ADMIN, which the agent has in effect only while it attaches them; give it to the agent \
+         (root on the host has it; containers: --cap-add=SYS_ADMIN; systemd: CAP_SYS_ADMIN in AmbientCapabilities and \
+         CapabilityBoundingSet), or leave out the event exceptions"
+    } else {
+        ""
+    }
 }
 
 /// Why a program was refused, in one line: the last line of the verifier's log before its

@@ -28,6 +28,7 @@ use super::{
     map_sizes,
     mappings::MappingMap,
     maps,
+    probes::RaiseProbe,
     process_map::{InterpreterLocation, ProcessMap},
     ring::Ring,
     sampling_events::SamplingEvents,
@@ -37,7 +38,7 @@ use super::{
     unwind_tables::UnwindTableMaps,
     walk_maps::WalkMaps,
 };
-use crate::profile::{Kind, kinds};
+use crate::profile::{Kind, RecordedExceptions, kinds};
 
 /// The programs on raw tracepoints, each with its tracepoint.
 const TRACEPOINTS: [(&str, &str); 5] = [
@@ -74,6 +75,8 @@ pub struct LoadOptions {
     pub visits: Visits,
     /// Whether it is recorded who ends waits for locks.
     pub lock_releases: bool,
+    /// Which exceptions are recorded.
+    pub exceptions: RecordedExceptions,
 }
 
 /// Whether there are passes over all threads.
@@ -112,6 +115,8 @@ pub struct Bpf {
     unwind_tables: UnwindTableMaps,
     counters: CounterMap,
     sampling_events: SamplingEvents,
+    /// [`None`] once it was taken, and where there is none.
+    raise_probe: Option<Box<RaiseProbe>>,
 }
 
 impl Bpf {
@@ -143,17 +148,27 @@ impl Bpf {
             options.lock_releases,
         );
         map_sizes::set_growth(&mut loader, options.whole_host, growth);
+        let has_probes = options.kinds.iter().any(|kind| kind.is_of_probe());
+        map_sizes::set_probes(&mut loader, has_probes);
         let mut object = loader
             .override_global("WHOLE_HOST", &whole_host, true)
             .override_global(aya_log::LEVEL, &log_level(), true)
             .override_global("HASH_SEED", &options.hash_seed, true)
             .override_global("WITH_NATIVE", &with_native, true)
+            .override_global(
+                "WITH_CONTROL_FLOW",
+                &u32::from(options.exceptions == RecordedExceptions::All),
+                true,
+            )
+            .override_global("WITH_PROBES", &u32::from(has_probes), true)
             .override_global("KERNEL_LAYOUT", &kernel_layout, true)
             .load(aya::include_bytes_aligned!(concat!(
                 env!("OUT_DIR"),
                 "/agent.bpf.o"
             )))?;
         let sampling_events = SamplingEvents::load(&mut object, &options.kinds)?;
+        let raise_probe = has_probes.then(|| RaiseProbe::load(&mut object));
+        let raise_probe = raise_probe.transpose()?.map(Box::new);
         for (program, tracepoint) in TRACEPOINTS {
             attach(&mut object, program, tracepoint)?;
         }
@@ -186,6 +201,7 @@ impl Bpf {
             unwind_tables: UnwindTableMaps::take(&mut object, tables)?,
             counters: CounterMap::take(&mut object)?,
             sampling_events,
+            raise_probe,
             logger: EbpfLogger::init(&mut object)?,
             object,
         };
@@ -429,8 +445,10 @@ impl Bpf {
         kinds: impl IntoIterator<Item = &'static Kind>,
     ) -> Vec<(&'static Kind, Error)> {
         let mut refused = Vec::new();
-        let (of_passes, of_events): (Vec<_>, Vec<_>) =
+        let (of_passes, others): (Vec<_>, Vec<_>) =
             kinds.into_iter().partition(|kind| kind.is_of_passes());
+        let (of_probe, of_events): (Vec<_>, Vec<_>) =
+            others.into_iter().partition(|kind| kind.is_of_probe());
         if let Some(kind) = of_passes.first()
             && let Err(error) = ThreadVisits::check(&mut self.object)
         {
@@ -440,6 +458,11 @@ impl Bpf {
             && let Err(error) = LockWaits::load(&mut self.object)
         {
             refused.push((*kind, error));
+        }
+        for kind in of_probe {
+            if let Err(error) = RaiseProbe::check(&mut self.object) {
+                refused.push((kind, error));
+            }
         }
         for kind in of_events {
             let tried = SamplingEvents::load(&mut self.object, &[kind]).and_then(|mut events| {
@@ -463,6 +486,11 @@ impl Bpf {
     /// none.
     pub fn take_pass_maps(&mut self) -> Option<PassMaps> {
         self.pass_maps.take().map(|maps| *maps)
+    }
+
+    /// Takes the probe of exceptions, which is for another thread; [`None`] the second time, and where there is none.
+    pub fn take_raise_probe(&mut self) -> Option<RaiseProbe> {
+        self.raise_probe.take().map(|probe| *probe)
     }
 
     /// Writes the log of the BPF programs to the agent's.

@@ -5,8 +5,8 @@
 //! without unwind tables; the maps that are named here evict or count what finds them full.
 
 use agent_common::limits::{
-    HOST_LOCK_WAITS, HOST_THREAD_CACHES, MAX_KNOWN_THREADS, MAX_MAPPINGS, PROGRAM_LOCK_WAITS,
-    PROGRAM_THREAD_CACHES,
+    CACHED_LOCATIONS, HOST_LOCK_WAITS, HOST_THREAD_CACHES, MAX_KNOWN_THREADS, MAX_MAPPINGS,
+    PROGRAM_LOCK_WAITS, PROGRAM_THREAD_CACHES,
 };
 use aya::EbpfLoader;
 
@@ -82,6 +82,29 @@ pub(super) fn set(
     for size in &SIZES {
         loader.map_max_entries(size.map, size.entries(whole_host));
     }
+}
+
+/// The maps with the values of a sample, of which there are two where there are probes: entries of one.
+const VALUES_OF_SAMPLE: [(&str, u32); 7] = [
+    ("SAMPLER", 1),
+    ("NATIVE_SAMPLER", 1),
+    ("ADDRESS_SEARCH", 1),
+    ("CODE_CACHE", 1),
+    ("CODE_OBJECT_RECORD", 1),
+    ("THREAD_NAME", 1),
+    ("LOCATIONS", CACHED_LOCATIONS),
+];
+
+/// Sets the sizes of the maps that probes need.
+pub(super) fn set_probes(loader: &mut EbpfLoader<'_>, has_probes: bool) {
+    let samples = if has_probes { 2 } else { 1 };
+    for (map, entries) in VALUES_OF_SAMPLE {
+        loader.map_max_entries(map, samples * entries);
+    }
+    let names = if has_probes { 1 << 10 } else { 1 };
+    loader.map_max_entries("SENT_EXCEPTIONS", names);
+    let processors = if has_probes { 1 << 12 } else { 1 };
+    loader.map_max_entries("IN_PROBE", processors);
 }
 
 /// Sets the sizes of the maps with which growth of memory is found.

@@ -8,6 +8,8 @@
 //!         ├─ thread_visits     passes over all threads
 //!         ├─ walk_maps         what a walk in the agent looks up
 //!         ├─ lock_waits        who ends waits for locks
+//!         ├─ probes            the probe in interpreters
+//!         │  └─ uprobe_event   a place in a file
 //!         ├─ rights            the capability to open perf events
 //!         ├─ loader            aya's loader, without BTF
 //!         ├─ map_sizes         entries of the maps, by what is profiled
@@ -29,6 +31,7 @@ mod lock_waits;
 mod map_sizes;
 mod mappings;
 mod maps;
+mod probes;
 mod process_map;
 mod quotas;
 mod records;
@@ -42,12 +45,14 @@ mod table_loader;
 mod thread_visits;
 mod tracepoints;
 mod unwind_tables;
+mod uprobe_event;
 mod walk_maps;
 
 pub use counters::Counters;
 pub use error::Error;
 pub use handle::{Bpf, LoadOptions, PassMaps, Visits, monotonic_ns};
 pub use lock_waits::LockWaits;
+pub use probes::{AttachedProbe, ProbeCounts, RaiseProbe};
 pub use process_map::InterpreterLocation;
 pub use records::Records;
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! `CAP_SYS_ADMIN`, which Debian's and Ubuntu's kernels require for perf events above the level 2 of
-//! `kernel.perf_event_paranoid`, whatever `CAP_PERFMON` allows elsewhere.
+//! `kernel.perf_event_paranoid`, whatever `CAP_PERFMON` allows elsewhere; all kernels require it for probes in programs.
 //!
-//! Invariants: the agent of a host has it in effect while it opens perf events, and at no other time;
-//! where the level does not require it, the agent gives it up for good.
+//! Invariants: the agent of a host has it in effect while it opens perf events or attaches probes, and at no other time;
+//! where neither requires it, the agent gives it up for good.
 
 use std::{fs, io};
 
@@ -12,10 +12,10 @@ use tracing::warn;
 /// The level above which capabilities other than this one do not allow perf events.
 const HIGHEST_OF_THE_KERNEL: i32 = 2;
 
-/// Takes `CAP_SYS_ADMIN` out of effect, and gives it up where perf events do not require it.
+/// Takes `CAP_SYS_ADMIN` out of effect, and gives it up where neither perf events nor probes require it.
 ///
 /// Threads have capabilities of their own, which they inherit: it must run before there are others.
-pub fn lower() {
+pub fn lower(has_probes: bool) {
     let Ok(sets) = capabilities(None) else {
         return;
     };
@@ -24,7 +24,8 @@ pub fn lower() {
     if !sets.permitted.contains(CapabilitySet::SYS_ADMIN) || !sets.effective.contains(others) {
         return;
     }
-    if paranoid_level().is_some_and(|level| level <= HIGHEST_OF_THE_KERNEL) {
+    let is_required = paranoid_level().is_none_or(|level| level > HIGHEST_OF_THE_KERNEL);
+    if !is_required && !has_probes {
         give_up();
         return;
     }
@@ -121,7 +122,10 @@ mod tests {
             let is_permitted = permitted();
             assert_eq!(with_sys_admin(effective), is_permitted);
             assert!(!effective());
-            lower();
+            lower(true);
+            assert!(!effective());
+            assert_eq!(permitted(), is_permitted);
+            lower(false);
             assert!(!effective());
             let is_required = paranoid_level().is_none_or(|level| level > HIGHEST_OF_THE_KERNEL);
             assert_eq!(permitted(), is_permitted && is_required);

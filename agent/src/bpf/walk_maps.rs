@@ -11,13 +11,14 @@ use agent_common::{
 };
 use aya::{
     Ebpf,
-    maps::{Array, HashMap, Map, MapData, MapError},
+    maps::{Array, HashMap, MapData},
 };
 
 use super::{
     control::CONTROL,
-    error::{Error, map_error},
+    error::Error,
     mappings::MAPPINGS,
+    maps,
     process_map::{LAYOUTS, PROCESS_STATES, PROCESSES},
     table_loader::TableLoader,
     unwind_tables::{RULES, TABLES},
@@ -39,13 +40,13 @@ impl WalkMaps {
     /// Opens the maps once more, before they are taken.
     pub(super) fn open(object: &Ebpf, loader: TableLoader) -> Result<Self, Error> {
         Ok(Self {
-            processes: open(object, PROCESSES)?,
-            states: open(object, PROCESS_STATES)?,
-            layouts: open(object, LAYOUTS)?,
-            mappings: open(object, MAPPINGS)?,
-            tables: open(object, TABLES)?,
-            rules: open(object, RULES)?,
-            control: open(object, CONTROL)?,
+            processes: maps::again(object, PROCESSES)?,
+            states: maps::again(object, PROCESS_STATES)?,
+            layouts: maps::again(object, LAYOUTS)?,
+            mappings: maps::again(object, MAPPINGS)?,
+            tables: maps::again(object, TABLES)?,
+            rules: maps::again(object, RULES)?,
+            control: maps::again(object, CONTROL)?,
             loader,
         })
     }
@@ -110,25 +111,4 @@ impl Rows {
     pub fn block(&self, index: u32) -> Option<Block> {
         self.0.get(&index, 0).ok()
     }
-}
-
-/// Opens a map of the object once more.
-fn open<M>(object: &Ebpf, name: &'static str) -> Result<M, Error>
-where
-    M: TryFrom<Map, Error = MapError>,
-{
-    let map = object.map(name).ok_or(Error::Incomplete(name))?;
-    let (data, wrap): (&MapData, fn(MapData) -> Map) = match map {
-        Map::Array(data) => (data, Map::Array),
-        Map::HashMap(data) => (data, Map::HashMap),
-        _ => return Err(Error::Incomplete(name)),
-    };
-    let descriptor = std::os::fd::AsFd::as_fd(data.fd())
-        .try_clone_to_owned()
-        .map_err(|source| Error::System {
-            call: "open a BPF map once more",
-            source,
-        })?;
-    let again = MapData::from_fd(descriptor).map_err(map_error("open", name))?;
-    M::try_from(wrap(again)).map_err(map_error("open", name))
 }

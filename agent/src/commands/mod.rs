@@ -68,7 +68,7 @@ pub fn main() -> ExitCode {
 async fn run_command(command: Command) -> Result<ExitCode> {
     match command {
         Command::Record(options) => record::run(&options).await,
-        Command::Run(options) => run::run(&options, profiles_folder()).await,
+        Command::Run(options) => Box::pin(run::run(&options, profiles_folder())).await,
         Command::Report(options) => report::run(&options, &profiles_folder()),
         Command::Top(options) => Box::pin(top::run(&options)).await,
         Command::Gil(options) => gil::run(&options).await,

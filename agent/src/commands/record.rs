@@ -75,6 +75,7 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
         native: options.native,
         gil: options.filter.gil_only,
         wait_identities: true,
+        exceptions: options.exceptions,
         records: WaitRecords::default(),
         times: sample_times(options),
         symbol_bytes: SYMBOL_BYTES,

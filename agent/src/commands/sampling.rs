@@ -11,7 +11,7 @@ use super::{cli::WaitOptions, progress::Progress, record::SYMBOL_BYTES};
 use crate::{
     aggregate::Filter,
     bpf,
-    profile::{Kind, Periods, Profile},
+    profile::{Kind, Periods, Profile, RecordedExceptions},
     session::{
         End, EndReason, Examinations, Observer, SampleTimes, Scope, Session, Settings, Signals,
         memory,
@@ -44,6 +44,7 @@ pub(super) async fn sample(
         native: true,
         gil: true,
         wait_identities: true,
+        exceptions: RecordedExceptions::default(),
         times: SampleTimes::Dropped,
         records,
         symbol_bytes: SYMBOL_BYTES,

@@ -101,6 +101,8 @@ keys! {
         native: bool = ON,
         /// Threads that wait for work too, below the root [idle]; of wall, off-cpu and lock
         idle: bool = OFF,
+        /// Exceptions too by which iterators, generators and tasks end; of exceptions
+        all_exceptions: bool = OFF,
         /// CPU time for sampling, and as much for other work, in percent of one CPU; above it the
         /// sampling rate is lowered, and other work waits [default: 5]
         max_cpu: f64 = KeyKind::Value("PERCENT"),

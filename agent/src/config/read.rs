@@ -21,7 +21,7 @@ use super::{
     settings::{Config, Labels},
 };
 use crate::{
-    profile::{CPU, Kind},
+    profile::{CPU, Kind, RecordedExceptions},
     targets::labels::Selector,
 };
 
@@ -281,6 +281,7 @@ fn check(written: Written, sources: &Sources) -> Result<Config, Error> {
         window,
         native: written.native.unwrap_or(true),
         idle: written.idle.unwrap_or(false),
+        exceptions: RecordedExceptions::of_option(written.all_exceptions.unwrap_or(false)),
         thread_labels: written.thread_labels.unwrap_or(false),
         selector: selector(written.include, written.exclude)?,
         labels,

@@ -6,7 +6,7 @@ use super::{http_server::HttpServer, log::Log};
 use crate::{
     aggregate::Filter,
     export,
-    profile::{Kind, Periods},
+    profile::{Kind, Periods, RecordedExceptions},
     targets::{
         kubernetes::Config as Kubernetes,
         labels::{Selector, relabel::Rules},
@@ -32,6 +32,8 @@ pub struct Config {
     pub native: bool,
     /// Whether profiles have threads that wait for work.
     pub idle: bool,
+    /// Which exceptions are recorded.
+    pub exceptions: RecordedExceptions,
     /// Whether samples have their thread as a label.
     pub thread_labels: bool,
     /// Which processes to profile.

@@ -85,6 +85,7 @@ fn every_key_is_a_flag_and_a_variable() {
         ("window", "1m"),
         ("native", "false"),
         ("idle", "true"),
+        ("all_exceptions", "true"),
         ("include", "[{command: 'python*'}]"),
         ("exclude", "[{user: root, unit: cron.service}]"),
         ("labels", "{team: web}"),
@@ -119,7 +120,7 @@ fn every_key_is_a_flag_and_a_variable() {
         assert_ne!(by_flag, unset, "{key}");
         assert_eq!(by_flag, by_variable, "{key}");
     }
-    assert_eq!(KEYS.len(), 27);
+    assert_eq!(KEYS.len(), 28);
 }
 
 /// In a pod with the name of its node.
@@ -370,6 +371,7 @@ fn the_example_has_every_key_with_its_default() {
         window,
         native,
         idle,
+        exceptions,
         thread_labels,
         selector,
         labels,
@@ -388,6 +390,7 @@ fn the_example_has_every_key_with_its_default() {
         (native, idle, thread_labels),
         (default.native, default.idle, default.thread_labels)
     );
+    assert_eq!(exceptions, default.exceptions);
     assert_eq!(labels.per_process, default.labels.per_process);
     assert_eq!(labels.command_lines, default.labels.command_lines);
     assert_eq!(labels.trust_environment, default.labels.trust_environment);

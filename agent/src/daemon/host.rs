@@ -110,6 +110,7 @@ impl Host {
             native: config.native,
             gil: false,
             wait_identities: config.thread_labels,
+            exceptions: config.exceptions,
             times: SampleTimes::Dropped,
             records: WaitRecords::default(),
             symbol_bytes: MAX_SYMBOL_BYTES,
@@ -342,11 +343,12 @@ impl Host {
         let has_passes = config.kinds.iter().any(|kind| kind.is_of_passes());
         if config.kinds != self.config.kinds
             || config.native != self.config.native
+            || config.exceptions != self.config.exceptions
             || has_passes && config.periods().passes != self.periods.passes
             || config.http_server != self.config.http_server
         {
             warn!(
-                "changes of `events`, `native`, `wait_rate`, and where the agent listens, need a restart of the agent"
+                "changes of `events`, `native`, `all_exceptions`, `wait_rate`, and where the agent listens, need a restart of the agent"
             );
         }
         if config.exporters != self.config.exporters {

@@ -46,7 +46,7 @@ pub async fn run(
     limit_arenas();
     file_limit::raise();
     bpf::check_requirements()?;
-    bpf::lower_sys_admin();
+    bpf::lower_sys_admin(config.kinds.iter().any(|kind| kind.is_of_probe()));
     let mut signals = Signals::to_end_or_reload()?;
     let exporters = Destinations::start(config.exporters.clone())?;
     let mut listener = Listener::start(&config.http_server, config.kinds.clone()).await?;

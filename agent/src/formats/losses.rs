@@ -35,6 +35,8 @@ pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
         untracked_processes: _,
         lost_process_events: _,
         given_back: _,
+        unrecorded_ms: _,
+        raise_variance: _,
         untimed_samples: _,
     } = *losses;
     let unwind_reasons = unwind_reasons(&unwind);
@@ -125,7 +127,7 @@ fn read_idle(sentence: &str) -> Option<u64> {
 type Loss<'a> = (u64, (&'a str, &'a str), &'a str);
 
 /// Losses of other things than samples and frames.
-fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 7] {
+fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 9] {
     [
         (
             losses.names_only,
@@ -162,6 +164,16 @@ fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 7] {
                 "bytes of resident memory were",
             ),
             "given back meanwhile, and not taken off.",
+        ),
+        (
+            losses.unrecorded_ms,
+            ("millisecond was", "milliseconds were"),
+            "left out to bound the cost: exceptions are estimated from the others, and rare ones may be missing.",
+        ),
+        (
+            losses.raise_variance,
+            ("is the variance", "is the variance"),
+            "of the number of exceptions: its square root is the standard error.",
         ),
         (
             losses.untimed_samples,

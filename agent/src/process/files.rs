@@ -158,6 +158,15 @@ impl RegularFile {
         Reader { file: self, offset }
     }
 
+    /// A path by which the kernel finds it as long as it is open; [`None`] of a FUSE file.
+    #[must_use]
+    pub fn kernel_path(&self) -> Option<PathBuf> {
+        match &self.0 {
+            Access::Own(file) => Some(format!("/proc/self/fd/{}", file.as_raw_fd()).into()),
+            Access::Fuse(_) => None,
+        }
+    }
+
     fn status(&self) -> io::Result<FileStatus> {
         match &self.0 {
             Access::Own(file) => Ok((&fs::fstat(file)?).into()),

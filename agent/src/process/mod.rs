@@ -8,6 +8,7 @@
 
 pub mod cgroup;
 mod command_line;
+mod cpu_time;
 mod descriptors;
 mod environment;
 mod error;
@@ -25,6 +26,7 @@ mod tree;
 
 #[cfg(feature = "fuzzing")]
 pub use command_line::CommandLine;
+pub use cpu_time::cpu_time;
 pub use descriptors::Descriptors;
 #[cfg(feature = "fuzzing")]
 pub use environment::find as find_variables;

@@ -38,6 +38,8 @@ pub struct Kind {
 pub enum Source {
     /// By an event of the kernel, which runs a BPF program of the kind.
     Event,
+    /// By a probe in the profiled programs, which runs a BPF program of the kind.
+    Probe,
     /// By passes over all threads of the profiled processes, whatever these do.
     Passes(PassSamples),
 }
@@ -267,11 +269,18 @@ impl Kind {
         matches!(self.source, Source::Passes(_))
     }
 
+    /// Whether its samples are taken by a probe in the profiled programs.
+    #[must_use]
+    pub fn is_of_probe(&self) -> bool {
+        self.source == Source::Probe
+    }
+
     /// The kind that its samples have in the records of the BPF programs.
     #[must_use]
     pub fn recorded_as(&self) -> ProfileKind {
         match self.source {
             Source::Event
+            | Source::Probe
             | Source::Passes(
                 PassSamples::BlockedByGil
                 | PassSamples::WaitingForLock
@@ -321,6 +330,7 @@ impl Kind {
     pub fn has_samples(&self, recorded: ProfileKind, state: ThreadActivity) -> bool {
         let has_state = match self.source {
             Source::Event
+            | Source::Probe
             | Source::Passes(
                 PassSamples::All
                 | PassSamples::BlockedByGil

@@ -41,13 +41,17 @@ pub struct Losses {
     /// Bytes, not samples, of resident memory that were given back meanwhile; only of a growth of
     /// memory, which they are not taken off.
     pub given_back: u64,
+    /// Time in which exceptions were not recorded, in milliseconds; those that were stand for the others.
+    pub unrecorded_ms: u64,
+    /// Variance of the number of exceptions that results from it.
+    pub raise_variance: u64,
     /// Samples that are not in the [timeline](super::Timeline), which is full; they are in the profile.
     pub untimed_samples: u64,
 }
 
 impl Losses {
     /// The plain counters, without those that divide one loss by its reasons.
-    pub const COUNTERS: [Counter<Self>; 14] = [
+    pub const COUNTERS: [Counter<Self>; 16] = [
         |losses| &mut losses.lost_samples,
         |losses| &mut losses.truncated,
         |losses| &mut losses.incomplete,
@@ -61,6 +65,8 @@ impl Losses {
         |losses| &mut losses.untracked_processes,
         |losses| &mut losses.lost_process_events,
         |losses| &mut losses.given_back,
+        |losses| &mut losses.unrecorded_ms,
+        |losses| &mut losses.raise_variance,
         |losses| &mut losses.untimed_samples,
     ];
 

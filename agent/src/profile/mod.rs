@@ -28,6 +28,7 @@ pub use self::{
     executable::{Executable, ExecutableKind},
     indices::{ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, ThreadIndex},
     kind::{Kind, Period, SampleType, ThreadActivity, TypeNaming, Unit},
+    kinds::exceptions::RecordedExceptions,
     kinds::{CPU, ForeignTypes, foreign},
     labels::SERVICE_NAME_LABEL,
     line_numbers::LineNumbers,
@@ -41,6 +42,6 @@ pub use self::{
     unwind_stats::{LastFrame, UnwindStats},
     wait::{
         GC_MARKER, IDLE_MARKER, LeafMarkers, Wait, blocks_marker, is_state_marker, lock_marker,
-        releases_marker,
+        raises_marker, releases_marker,
     },
 };

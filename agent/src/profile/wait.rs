@@ -39,6 +39,12 @@ pub fn releases_marker(lock: &str) -> String {
     format!("[releases: {lock}]")
 }
 
+/// Marker above the stack of a thread that raises an exception of this class.
+#[must_use]
+pub fn raises_marker(class: &str) -> String {
+    format!("[raises: {class}]")
+}
+
 /// What a thread does that does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Wait {
@@ -140,6 +146,8 @@ pub struct LeafMarkers<'a> {
     pub collects_garbage: bool,
     /// The memory that it is about.
     pub memory: Option<Memory>,
+    /// The class of the exception that it raised.
+    pub exception: Option<&'a str>,
     /// How many there are.
     pub count: usize,
 }
@@ -172,6 +180,8 @@ impl Profile {
                 markers.wait = Some(Wait::Lock);
             } else if let Some(lock) = released_lock(&function.name) {
                 markers.lock = Some(lock);
+            } else if let Some(class) = raised_class(&function.name) {
+                markers.exception = Some(class);
             } else if let Some(wait) = Wait::from_marker(&function.name) {
                 markers.wait = Some(wait);
             } else if function.name == GC_MARKER {
@@ -202,6 +212,7 @@ pub fn is_state_marker(marker: &str) -> bool {
         || blocked_thread(marker).is_some()
         || lock_name(marker).is_some()
         || released_lock(marker).is_some()
+        || raised_class(marker).is_some()
         || Memory::from_marker(marker).is_some()
 }
 
@@ -213,6 +224,11 @@ fn lock_name(marker: &str) -> Option<&str> {
 /// The name in a [`releases_marker`].
 fn released_lock(marker: &str) -> Option<&str> {
     marker.strip_prefix("[releases: ")?.strip_suffix(']')
+}
+
+/// The class in a [`raises_marker`].
+fn raised_class(marker: &str) -> Option<&str> {
+    marker.strip_prefix("[raises: ")?.strip_suffix(']')
 }
 
 /// The name in a [`blocks_marker`].
@@ -248,6 +264,7 @@ mod tests {
             (4, "[lock: Pool.jobs (Queue at 0x7f00)]"),
             (5, "[releases: Pool.jobs (Queue at 0x7f00)]"),
             (6, "[anonymous memory]"),
+            (7, "[raises: shop.OutOfStock]"),
         ];
         let profile = with_waits(example_profile(""), &waits);
         let markers = |sample| profile.leaf_markers(&profile.samples[sample]);
@@ -257,6 +274,7 @@ mod tests {
             blocks: Some("a [b]"),
             collects_garbage: false,
             memory: None,
+            exception: None,
             count: 2,
         };
         assert_eq!(markers(0), both);
@@ -265,6 +283,7 @@ mod tests {
         assert!(markers(3).collects_garbage);
         assert_eq!(markers(3).count, 1);
         assert_eq!(markers(6).memory, Some(Memory::Anonymous));
+        assert_eq!(markers(7).exception, Some("shop.OutOfStock"));
         let lock = (markers(4).lock, markers(4).wait);
         assert_eq!(
             lock,
@@ -279,6 +298,7 @@ mod tests {
             ("[blocks: worker]", true),
             ("[lock: Lock at 0x7f00]", true),
             ("[releases: Lock at 0x7f00]", true),
+            ("[raises: ValueError]", true),
             ("[idle]", true),
             ("[waiting: gil]", true),
             ("[stack lost]", false),

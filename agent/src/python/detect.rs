@@ -44,6 +44,8 @@ pub struct Interpreter {
     pub gil_holder: Option<u64>,
     /// The words on which threads wait for the GIL.
     pub gil: GilLocation,
+    /// Where exceptions can be recorded; [`None`] where the file does not say where that is.
+    pub raise_site: Option<RaiseSite>,
     /// Bytes to subtract from the thread pointer to get `pthread_self()`.
     pub thread_pointer_distance: u64,
     /// Whether an interpreter state exists, so that there is something to profile; [`None`] when
@@ -59,6 +61,15 @@ pub struct Interpreter {
     pub images: Arc<[profile::Image]>,
     /// Other loaded interpreters, the initialised ones first.
     pub others: Vec<OtherInterpreter>,
+}
+
+/// Where an interpreter is about to note a frame that an exception leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RaiseSite {
+    /// The mapping of the code.
+    pub mapping: Mapping,
+    /// The place in its file, in bytes.
+    pub offset: u64,
 }
 
 /// A loaded interpreter that was not chosen.
@@ -361,6 +372,9 @@ impl Search<'_> {
             .map_or(0, |first| first.inspected.machine);
         let mut candidates = candidates.iter().filter_map(LoadedImage::interpreter);
         if let Some((first, build, bias)) = candidates.next() {
+            let raise_site = build.traceback_site;
+            let raise_site =
+                raise_site.and_then(|offset| raise_site_of(self.mappings, &first.image, offset));
             return Ok(Interpreter {
                 version: first.version,
                 flavour: build.flavour,
@@ -368,6 +382,7 @@ impl Search<'_> {
                 interpreters_head: first.interpreters_head,
                 gil_holder: build.gil_holder.map(|holder| holder.wrapping_add(bias)),
                 gil: build.gil.loaded_at(bias),
+                raise_site,
                 thread_pointer_distance: thread_pointer::distance(
                     machine,
                     self.thread_descriptor_bytes,
@@ -402,4 +417,17 @@ impl Search<'_> {
             }
         })
     }
+}
+/// The place `offset` bytes into the file `image`, if its code is mapped.
+fn raise_site_of(mappings: &[Mapping], image: &Path, offset: u64) -> Option<RaiseSite> {
+    let is_there = |mapping: &&Mapping| {
+        let bytes = mapping.end - mapping.start;
+        let is_image = mapping.file.as_ref().is_some_and(|file| file.path == image);
+        let is_inside = offset
+            .checked_sub(mapping.file_offset)
+            .is_some_and(|it| it < bytes);
+        is_image && is_inside && mapping.permissions.execute
+    };
+    let mapping = mappings.iter().find(is_there)?.clone();
+    Some(RaiseSite { mapping, offset })
 }

@@ -41,6 +41,9 @@ pub struct InterpreterBuild {
     pub gil_holder: Option<u64>,
     /// The words on which threads wait for the GIL, before the load bias is added.
     pub gil: GilLocation,
+    /// Where in the file the interpreter is about to note a frame that an exception leaves, as an offset in
+    /// bytes; [`None`] where it has no symbol.
+    pub traceback_site: Option<u64>,
     /// The layout of its structures.
     pub layout: Layout,
     /// Where the layout comes from.
@@ -188,6 +191,7 @@ pub fn inspect<S: Source, D: Source>(
         interpreters_head: addresses.interpreters_head,
         gil_holder: addresses.gil_holder,
         gil: addresses.gil,
+        traceback_site: file.traceback_site()?,
         layout,
         layout_source: source,
         rejected_sources,

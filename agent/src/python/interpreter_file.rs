@@ -24,6 +24,12 @@ const DEBUG_FUNCTION: &str = "_Py_NegativeRefcount";
 /// Only Python 2 has this function.
 const PYTHON_2_FUNCTION: &str = "PyString_FromString";
 
+/// The function that the interpreter calls for each frame that an exception leaves.
+const TRACEBACK_FUNCTION: &str = "PyTraceBack_Here";
+
+/// `endbr64`, with which functions begin that may be called indirectly.
+const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+
 /// The static variables on which threads wait for the GIL (3.6).
 const GIL_VARIABLES: [&str; 4] = ["gil_cond", "gil_mutex", "switch_cond", "switch_mutex"];
 
@@ -172,6 +178,22 @@ impl<'a, S: Source> InterpreterFile<'a, S> {
         } else {
             GilLocation::Unknown
         })
+    }
+
+    /// The place in the file, as an offset in bytes, of the first instruction that does something of the function
+    /// which the interpreter calls for each frame that an exception leaves; [`None`] where it has no symbol.
+    pub(super) fn traceback_site(&self) -> Result<Option<u64>, Error> {
+        let Some(function) = self.symbol(TRACEBACK_FUNCTION)? else {
+            return Ok(None);
+        };
+        let mut first = ENDBR64;
+        first.fill(0);
+        let is_there = self.elf.initial_bytes(function.address, &mut first)?;
+        // The kernel emulates a `push` for a probe, and has to run an `endbr64` elsewhere.
+        let skipped = if first == ENDBR64 { ENDBR64.len() } else { 0 };
+        let segments = self.elf.segments();
+        let site = segments.file_offset(function.address + skipped as u64, 1);
+        Ok(site.filter(|_| is_there))
     }
 
     /// The variable that `decode` finds in the code of the function `name`.

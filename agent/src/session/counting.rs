@@ -223,6 +223,7 @@ impl Counting {
                 self.add_sample(&sample);
             }
             Ok(Record::LockRelease(release)) => self.add_release(&release),
+            Ok(Record::Raise(raise)) => self.windows.add_raise(&raise),
             Ok(Record::ProcessEvent(event)) => received.events.processes.push(event),
             Ok(Record::AbsentPage(page)) => received.events.absent_pages.push(page),
             Ok(Record::WantedTable(wanted)) => received.events.wanted_tables.push(wanted),
@@ -241,6 +242,7 @@ fn is_reference(bytes: &[u8]) -> bool {
             | RecordKind::CODE_OBJECT
             | RecordKind::LINE_TABLE_PIECE
             | RecordKind::THREAD_NAME
-            | RecordKind::LOCK_NAME)
+            | RecordKind::LOCK_NAME
+            | RecordKind::EXCEPTION_NAME)
     )
 }

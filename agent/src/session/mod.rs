@@ -28,6 +28,7 @@ mod observer;
 mod processes;
 mod profile_builder;
 mod profiles;
+mod raises;
 #[cfg(feature = "recorder")]
 pub mod recorder;
 #[cfg(feature = "testing")]
@@ -75,6 +76,7 @@ use tracing::warn;
 use self::{
     drain::Drain,
     examinations::{Examined, Running},
+    raises::{RaiseSites, Raises},
     rescan_schedule::RescanSchedule,
     seed::random_seed,
     unwind_tables::{TableJob, UnwindTables},
@@ -84,7 +86,7 @@ use crate::{
     binaries::executables::MappedExecutables,
     bpf::{self, Bpf, Counters, LoadOptions, Visits},
     process,
-    profile::{CPU, Kind, Periods, Profile},
+    profile::{CPU, Kind, Periods, Profile, RecordedExceptions},
     symbolize::{Haste, NativeSymbolizer},
     targets::{discovery::Discovery, examiner::Finding, launch::Program},
     threads::{self, GilLocations, LockNaming, PassStatus, Passes, WaitRecords},
@@ -120,6 +122,8 @@ pub struct Settings {
     pub wait_identities: bool,
     /// What is wanted of waits besides samples.
     pub records: WaitRecords,
+    /// Which exceptions are recorded.
+    pub exceptions: RecordedExceptions,
     /// Whether profiles say when their samples were taken.
     pub times: SampleTimes,
     /// Most bytes that the symbols of files take.
@@ -216,6 +220,17 @@ impl Scope {
         }
     }
 
+    /// Whether no process comes to be sampled that is not known when sampling starts.
+    fn has_known_processes(&self) -> bool {
+        matches!(
+            self,
+            Self::Processes {
+                children: false,
+                ..
+            }
+        )
+    }
+
     /// The processes that were examined, and what they map.
     fn mapped(&self) -> impl Iterator<Item = (u32, &MappedExecutables)> {
         let found = match self {
@@ -251,6 +266,10 @@ pub struct Session {
     pass_settings: threads::Settings,
     /// For the passes.
     gil_locations: GilLocations,
+    /// [`None`] before sampling starts, and where exceptions are not recorded.
+    raises: Option<Raises>,
+    /// For that.
+    raise_sites: RaiseSites,
     examinations: Examinations,
     running: Running,
     discovery: Discovery,
@@ -299,7 +318,9 @@ impl Session {
             whole_host: is_host,
             visits: scope.visits(has_passes),
             lock_releases,
+            exceptions: settings.exceptions,
         };
+        let raise_sites = RaiseSites::new(scope.has_known_processes());
         let loading = spawn_blocking(move || Bpf::load(&options));
         let mut unwind_tables = settings
             .native
@@ -338,6 +359,8 @@ impl Session {
                 records: settings.records.clone(),
             },
             gil_locations: GilLocations::default(),
+            raises: None,
+            raise_sites,
             running: Running::default(),
             discovery: match scope {
                 Scope::Host { examine_after } => Discovery::delayed(examine_after),
@@ -398,6 +421,9 @@ impl Session {
     ///
     /// When the kernel refuses the events.
     pub fn start(&mut self) -> Result<Began> {
+        if let Some(probe) = self.bpf.take_raise_probe() {
+            self.raises = Some(Raises::start(probe, self.raise_sites.clone())?);
+        }
         let began = Began::now();
         self.bpf.start()?;
         if let Some(maps) = self.bpf.take_pass_maps() {
@@ -452,6 +478,9 @@ impl Session {
     ) -> Result<Vec<Profile>> {
         if let Some(passes) = &mut self.passes {
             passes.stop();
+        }
+        if let Some(raises) = &mut self.raises {
+            raises.stop();
         }
         self.bpf.stop()?;
         let about = began.about(periods);
@@ -567,7 +596,11 @@ impl Session {
     ///
     /// When a map cannot be written, or the ring buffer is no longer read.
     pub async fn take_window<O: Observer>(&mut self, observer: &mut O) -> Result<Window> {
-        let window = self.drain.take_window().await?;
+        let mut window = self.drain.take_window().await?;
+        if let Some(raises) = &self.raises {
+            let estimate = raises.take_estimate();
+            window.set_unrecorded(estimate.unrecorded_ms, estimate.variance);
+        }
         self.settle(observer).await?;
         Ok(window)
     }

@@ -23,12 +23,17 @@ use crate::{
     bpf::{self, InterpreterLocation},
     process::{self, Descendant},
     profile,
+    python::RaiseSite,
     targets::{
         discovery::{Examination, Step, Validity},
         examiner::Finding,
     },
     workers::{Lane, Subject},
 };
+
+/// Why exceptions of a process are not recorded.
+const NO_RAISE_SITE: &str = "exceptions are not recorded, because its interpreter's file has no symbol \
+    `PyTraceBack_Here`: use a build that exports the C API";
 
 /// Time for the faulting in of pages.
 const PAGE_LIMIT: Duration = Duration::from_secs(2);
@@ -77,6 +82,7 @@ impl Session {
                 }
                 executables.add_forked(pid, event.parent);
                 self.gil_locations.copy(pid, event.parent);
+                self.raise_sites.copy(pid, event.parent);
                 if self.unwind_tables.is_some() {
                     self.bpf.share_mappings(pid, event.parent);
                 }
@@ -84,6 +90,7 @@ impl Session {
             ProcessEventKind::EXECUTED | ProcessEventKind::EXITED => {
                 self.earlier.remove(&pid);
                 self.gil_locations.remove(pid);
+                self.raise_sites.remove(pid);
                 executables.remove_process(pid);
                 if self.unwind_tables.is_some() {
                     self.bpf.remove_mappings(pid);
@@ -193,6 +200,9 @@ impl Session {
                 layout: interpreter.layout,
             };
             self.gil_locations.set(pid, interpreter.gil);
+            if self.kinds.iter().any(|kind| kind.is_of_probe()) {
+                self.add_raise_site(pid, interpreter.raise_site.as_ref());
+            }
             match self.bpf.update_process(pid, &python) {
                 Ok(()) => {}
                 // All else that was found out about it holds.
@@ -226,10 +236,22 @@ impl Session {
         let executables = &self.examinations.executables;
         executables.add_forked(heir.pid, examined);
         self.gil_locations.copy(heir.pid, examined);
+        self.raise_sites.copy(heir.pid, examined);
         if self.unwind_tables.is_some() {
             self.bpf.share_mappings(heir.pid, examined);
         }
         self.add_process(heir, Origin::Forked, observer)
+    }
+
+    /// Has exceptions of a process recorded.
+    fn add_raise_site(&self, pid: u32, site: Option<&RaiseSite>) {
+        if let Some(site) = site {
+            self.raise_sites.set(pid, site);
+        } else if self.is_host {
+            debug!("process {pid}: {NO_RAISE_SITE}");
+        } else {
+            warn!("process {pid}: {NO_RAISE_SITE}");
+        }
     }
 
     /// Counts a process whose layout finds no room.

@@ -45,6 +45,14 @@ pub struct Profiles {
     malformed: u64,
 }
 
+/// The name of a class of exceptions, which zeros end.
+fn class_name(name: &[u8]) -> String {
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    // As Python 2 has built-in ones.
+    let name = name.strip_prefix(b"exceptions.").unwrap_or(name);
+    String::from_utf8_lossy(name).into_owned()
+}
+
 impl Profiles {
     /// Without samples; `native` symbolizes the addresses of `executables`.
     #[must_use]
@@ -87,6 +95,9 @@ impl Profiles {
                 Ok(Record::LockName(lock)) => {
                     catalog.add_lock(lock.head.lock, text::decode(lock.head.name, lock.name));
                 }
+                Ok(Record::ExceptionName(of)) => {
+                    catalog.add_exception(of.exception, class_name(&of.name));
+                }
                 Ok(_) | Err(_) => *malformed += 1,
             }
         }
@@ -124,6 +135,9 @@ impl Profiles {
         losses.untracked_processes = counters.get(Counter::UNTRACKED_PROCESSES);
         losses.lost_native_stacks = counters.get(Counter::LOST_NATIVE_STACKS);
         losses.lost_process_events = counters.get(Counter::LOST_PROCESS_EVENTS);
+        if about.kind.is_of_probe() {
+            losses.lost_samples += counters.get(Counter::LOST_RAISES);
+        }
         if about.kind.unit == Unit::Bytes {
             losses.given_back = pages_in_bytes(counters.get(Counter::GIVEN_BACK_PAGES));
         }

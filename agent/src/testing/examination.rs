@@ -11,9 +11,9 @@ use super::replay::replay_capture;
 use crate::{
     bpf::{Requirement, requirements},
     commands::doctor::{self, Contents, LeftOut, Measured, NativeCode, NativeFile, Symbols},
-    process::file_name,
+    process::{file_name, maps::Mapping},
     python::{
-        Interpreter, Version, gil::GilLocation, inspect::Flavour, layouts::LayoutSource,
+        Interpreter, RaiseSite, Version, gil::GilLocation, inspect::Flavour, layouts::LayoutSource,
         versions::series_of,
     },
 };
@@ -32,6 +32,11 @@ pub fn replay_examination(folder: &Path, name: &str, rate: u32) -> String {
     let library = library.expect("an interpreter");
     let version = process.runtime.strip_prefix("CPython ");
     let version = version.and_then(Version::from_literal).expect("a version");
+    let (start, path) = (library.start, library.path.display());
+    let code = format!(
+        "{start:x}-{:x} r-xp 00000000 00:00 1 {path}",
+        start + 0x0040_0000
+    );
     let interpreter = Interpreter {
         version,
         flavour: Flavour {
@@ -42,6 +47,10 @@ pub fn replay_examination(folder: &Path, name: &str, rate: u32) -> String {
         interpreters_head: library.start + 0x0042_3368,
         gil_holder: None,
         gil: GilLocation::Unknown,
+        raise_site: Mapping::parse(code.as_bytes()).map(|mapping| RaiseSite {
+            mapping,
+            offset: 0x0010_0000,
+        }),
         thread_pointer_distance: 0,
         is_initialised: Some(true),
         layout: series_of(version).expect("a series").layout,

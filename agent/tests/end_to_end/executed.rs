@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use agent::testing::{
     bpf::{Bpf, LoadOptions, Visits},
-    profile::CPU,
+    profile::{CPU, RecordedExceptions},
 };
 use agent_common::counter::Counter;
 use test_support::child;
@@ -30,6 +30,7 @@ fn what_is_written_late_about_the_program_before_is_void() {
         whole_host: false,
         visits: Visits::None,
         lock_releases: false,
+        exceptions: RecordedExceptions::default(),
     })
     .unwrap();
     let mut command = mortal("sh");

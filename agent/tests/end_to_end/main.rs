@@ -28,6 +28,7 @@ mod dump;
 mod embedders;
 mod ends;
 mod errors;
+mod exceptions;
 mod executables;
 mod executed;
 mod faults;

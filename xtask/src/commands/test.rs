@@ -121,8 +121,8 @@ pub(crate) fn all(results: &mut Results, kernels: &[Kernel], available: Availabl
         results.check(&format!("linux_{kernel}_processors"), || {
             vm::check_processors(kernel, &agent, &interpreters)
         });
-        results.check(&format!("linux_{kernel}_growth"), || {
-            vm::check_growth(kernel, &agent, &interpreters)
+        results.check(&format!("linux_{kernel}_events"), || {
+            vm::check_events(kernel, &agent, &interpreters)
         });
     }
     Ok(())

@@ -94,16 +94,17 @@ pub fn check_processors(kernel: Kernel, agent: &Path, interpreters: &[Interprete
     run_check(&Machine::new(kernel)?, &guest, CHECK_LIMIT)
 }
 
-/// Checks on `kernel` that a profile of the growth of memory has what the kernel counts, which it does in other
-/// places since Linux 6.2.
+/// Checks on `kernel` that all events can be sampled; that a profile of the growth of memory has what the kernel counts,
+/// which it does in other places since Linux 6.2; and that exceptions are recorded.
 ///
 /// # Errors
 ///
 /// When it does not.
-pub fn check_growth(kernel: Kernel, agent: &Path, interpreters: &[Interpreter]) -> Result<()> {
+pub fn check_events(kernel: Kernel, agent: &Path, interpreters: &[Interpreter]) -> Result<()> {
     let guest = guest(agent, interpreters)?;
-    guest.write("command", include_str!("../../vm/growth"))?;
+    guest.write("command", include_str!("../../vm/events"))?;
     guest.write("growing.py", include_str!("../../vm/growing.py"))?;
+    guest.write("raising.py", include_str!("../../vm/raising.py"))?;
     run_check(&Machine::new(kernel)?, &guest, CHECK_LIMIT)
 }
 

@@ -363,7 +363,7 @@ mod tests {
         },
         config::KEYS,
         formats::{EncodeOptions, Format, FunctionNames, Internals},
-        profile::{CPU, LineNumbers},
+        profile::{CPU, LineNumbers, RecordedExceptions},
         targets::selection::ProcessSelection,
     };
 
@@ -397,6 +397,7 @@ mod tests {
                 rate: 99,
                 wait_rate: None,
                 filter: Filter::default(),
+                exceptions: RecordedExceptions::Errors,
                 native: true,
                 outputs: vec![WantedOutput {
                     destination: Destination::Unnamed,
@@ -426,7 +427,7 @@ mod tests {
     fn everything_can_be_chosen() {
         assert_eq!(
             options(
-                "-p 42 -c -d 1m30s -r 499 --wait-rate 20 -o x.pb.gz -f svg -t -g --no-native --idle --thread main \
+                "-p 42 -c -d 1m30s -r 499 --wait-rate 20 -o x.pb.gz -f svg -t -g --no-native --idle --all-exceptions --thread main \
                  --function-names module --internals"
             ),
             Ok(RecordOptions {
@@ -441,6 +442,7 @@ mod tests {
                     thread: Some(ThreadFilter::Name("main".to_owned())),
                     idle: true,
                 },
+                exceptions: RecordedExceptions::All,
                 native: false,
                 outputs: vec![WantedOutput {
                     destination: Destination::File("x.pb.gz".into()),

@@ -12,7 +12,7 @@ use crate::{
         top::choices::{Event, Sort, View},
     },
     formats::{EncodeOptions, Format},
-    profile::Kind,
+    profile::{Kind, RecordedExceptions},
     store::Selection,
     targets::{LaunchUser, selection::ProcessSelection},
 };
@@ -143,6 +143,8 @@ pub struct RecordOptions {
     pub wait_rate: Option<NonZeroU32>,
     /// Which samples to keep.
     pub filter: Filter,
+    /// Which exceptions to record.
+    pub exceptions: RecordedExceptions,
     /// Whether to walk native and kernel frames too.
     pub native: bool,
     /// Where to write, and in which formats, at least one.

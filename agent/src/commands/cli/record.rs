@@ -14,7 +14,7 @@ use crate::{
     aggregate::{Filter, ThreadFilter},
     commands::output::Destination,
     formats::{EncodeOptions, Format, FunctionNames},
-    profile::{CPU, Kind},
+    profile::{CPU, Kind, RecordedExceptions},
     targets::LaunchUser,
 };
 
@@ -119,6 +119,10 @@ pub(super) struct RecordFlags {
     /// Threads that wait for work too, below the root [idle]; of wall, off-cpu and lock
     #[arg(long, help_heading = "Sampling")]
     idle: bool,
+
+    /// Exceptions too by which iterators, generators and tasks end; of exceptions
+    #[arg(long, help_heading = "Sampling")]
+    all_exceptions: bool,
 
     /// File to write, - for standard output; may be repeated [default: agent-PID.pb.gz, numbered; of
     /// several the first PID]
@@ -225,6 +229,7 @@ impl TryFrom<RecordFlags> for RecordOptions {
                 thread: flags.thread,
                 idle: flags.idle,
             },
+            exceptions: RecordedExceptions::of_option(flags.all_exceptions),
             // Of both, clap keeps the last one.
             native: !flags.no_native,
             outputs,

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     bpf::{self, Bpf, LoadOptions, Requirement, Visits, requirements},
     process::{Process, cgroup::Cgroup},
-    profile::{CPU, Kind, Periods},
+    profile::{CPU, Kind, Periods, RecordedExceptions},
     text::printable,
 };
 
@@ -109,6 +109,7 @@ fn events(rate: u32) -> anyhow::Result<Vec<(&'static Kind, Option<String>)>> {
         whole_host: true,
         visits: Visits::None,
         lock_releases: false,
+        exceptions: RecordedExceptions::default(),
     })?;
     bpf.start()?;
     bpf.stop()?;

@@ -27,7 +27,7 @@ use crate::{
     aggregate::Filter,
     bpf::{self, Requirement, requirements},
     process::{self, Process},
-    profile::{CPU, Kind, Periods},
+    profile::{CPU, Kind, Periods, RecordedExceptions},
     python::{
         self, Detector, Interpreter, Version,
         remote::{self, ThreadStack},
@@ -239,6 +239,7 @@ async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Measured> {
         native: true,
         gil: false,
         wait_identities: false,
+        exceptions: RecordedExceptions::default(),
         times: SampleTimes::Dropped,
         records: WaitRecords::default(),
         symbol_bytes: SYMBOL_BYTES,

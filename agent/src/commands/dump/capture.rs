@@ -13,7 +13,7 @@ use crate::{
         record::SYMBOL_BYTES,
     },
     profile::{
-        self, Periods, Profile,
+        self, Periods, Profile, RecordedExceptions,
         kinds::{gil, lock, wall},
     },
     session::{
@@ -77,6 +77,7 @@ pub(super) async fn take(options: &DumpOptions) -> Result<Capture> {
         native,
         gil: true,
         wait_identities: true,
+        exceptions: RecordedExceptions::default(),
         times: SampleTimes::Dropped,
         records: WaitRecords {
             deadlocks: Some(deadlocks.clone()),

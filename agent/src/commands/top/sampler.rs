@@ -29,7 +29,7 @@ use crate::{
     },
     daemon::telemetry::Usage,
     profile::{
-        self, CPU, Kind, Periods, Profile,
+        self, CPU, Kind, Periods, Profile, RecordedExceptions,
         kinds::{gil_held, wall},
     },
     session::{
@@ -168,6 +168,7 @@ impl Sampler {
             native: options.native,
             gil: false,
             wait_identities: false,
+            exceptions: RecordedExceptions::default(),
             times: SampleTimes::Dropped,
             records: WaitRecords::default(),
             symbol_bytes: SYMBOL_BYTES,

@@ -18,7 +18,7 @@ use super::usage::{self, Usage};
 use crate::{bpf::Counters, export::ExporterStatus, targets::kubernetes};
 
 /// Counters of the BPF programs, with their metrics.
-const COUNTERS: [(Counter, &str, &str); 24] = [
+const COUNTERS: [(Counter, &str, &str); 28] = [
     (Counter::SAMPLES, "profiling_agent_samples", "Samples taken"),
     (
         Counter::LOST_SAMPLES,
@@ -124,6 +124,26 @@ const COUNTERS: [(Counter, &str, &str); 24] = [
         Counter::GIVEN_BACK_PAGES,
         "profiling_agent_given_back_pages",
         "Resident pages that processes have given back whose growth of memory is profiled",
+    ),
+    (
+        Counter::TRACEBACKS,
+        "profiling_agent_exception_probe_runs",
+        "Runs of the probe of exceptions: frames that an exception has left or in which it was caught",
+    ),
+    (
+        Counter::RAISES,
+        "profiling_agent_exceptions_recorded",
+        "Exceptions that were recorded",
+    ),
+    (
+        Counter::PROBE_NS,
+        "profiling_agent_exception_probe_nanoseconds",
+        "Time of the runs of the probe of exceptions, in nanoseconds",
+    ),
+    (
+        Counter::LOST_RAISES,
+        "profiling_agent_exception_probe_runs_lost",
+        "Runs of the probe of exceptions that another one on the same processor has prevented",
     ),
     (
         Counter::REFUSED_THREAD_SEARCHES,

@@ -81,6 +81,10 @@ impl<'a> DictionaryBuilder<'a> {
         if let Some(memory) = markers.memory {
             attributes.push(self.attribute("memory", Value::text(memory.label()))?);
         }
+        if let Some(class) = markers.exception {
+            let class = Value::text(printable(class));
+            attributes.push(self.attribute("exception.type", class)?);
+        }
         Ok(attributes)
     }
 

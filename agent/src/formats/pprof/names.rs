@@ -30,6 +30,8 @@ pub(super) const BLOCKS: &str = "blocks";
 pub(super) const GC: &str = "gc";
 /// Label of the type of memory that a sample is about.
 pub(super) const MEMORY: &str = "memory";
+/// Label: class of the exception that it raised.
+pub(super) const EXCEPTION: &str = "exception";
 pub(super) const TRUE: &str = "true";
 pub(super) const PROCESS_ID: &str = "process_id";
 pub(super) const PROCESS_NAME: &str = "process_name";

@@ -13,8 +13,8 @@ use prost::Message as _;
 use super::{
     mappings::Mappings,
     names::{
-        BLOCKS, EVENT, GC, LABEL, LOCK, MEMORY, PERIOD_NS, PROCESS, PROCESS_ID, PROCESS_NAME,
-        PROCESSES, THREAD_ID, THREAD_NAME, TRUE, WAIT,
+        BLOCKS, EVENT, EXCEPTION, GC, LABEL, LOCK, MEMORY, PERIOD_NS, PROCESS, PROCESS_ID,
+        PROCESS_NAME, PROCESSES, THREAD_ID, THREAD_NAME, TRUE, WAIT,
     },
     schema,
     string_table::StringTable,
@@ -242,6 +242,9 @@ fn sample_messages(
         }
         if let Some(memory) = markers.memory {
             text_label(&mut label, MEMORY, memory.label(), strings);
+        }
+        if let Some(class) = markers.exception {
+            text_label(&mut label, EXCEPTION, class, strings);
         }
         if profile.processes.len() > 1 {
             let process = &profile.processes[process.0 as usize];

@@ -4,6 +4,7 @@
 //! [`Kind`] what differs.
 
 pub mod cpu;
+pub mod exceptions;
 mod foreign;
 pub mod gil;
 pub mod gil_held;
@@ -39,6 +40,7 @@ impl Kind {
         &page_faults::KIND,
         &major_faults::KIND,
         &growth::KIND,
+        &exceptions::KIND,
     ];
 
     /// Whether samples are recorded as this kind.

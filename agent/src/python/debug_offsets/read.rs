@@ -241,6 +241,8 @@ fn shift_object_fields(table: &Layout, layout: &mut Layout) -> Result<(), DebugO
         &mut objects.dict_keys,
         &mut objects.dict_values,
         &mut layout.code.first_traceable,
+        &mut layout.exception.traceback,
+        &mut layout.exception.class_name,
     ] {
         *offset = offset.saturating_add(by);
     }

@@ -2,8 +2,8 @@
 
 use agent_common::{
     layout::{
-        ABSENT, CodeLayout, FrameLayout, GilStyle, InstanceStyle, InterpreterLayout, Layout,
-        ObjectLayout, TextLayout, TextStyle, ThreadLayout,
+        ABSENT, CodeLayout, ExceptionLayout, FrameLayout, GilStyle, InstanceStyle,
+        InterpreterLayout, Layout, ObjectLayout, TextLayout, TextStyle, ThreadLayout,
     },
     limits::{CODE_BYTES, FRAME_BYTES, THREAD_BYTES},
 };
@@ -49,6 +49,7 @@ pub fn layout<S: Source>(
         code: fields.code(&base.code)?,
         text: fields.text(&base.text)?,
         object: fields.object(&base.object)?,
+        exception: fields.exception(base)?,
     };
     let sizes = [
         (THREAD, layout.thread.bytes, THREAD_BYTES),
@@ -76,6 +77,7 @@ const STRING: &str = "PyStringObject";
 const OBJECT: &str = "PyObject";
 const CLASS: &str = "PyTypeObject";
 const HEAP_CLASS: &str = "PyHeapTypeObject";
+const EXCEPTION: &str = "PyBaseExceptionObject";
 const DICT: &str = "PyDictObject";
 const VALUES: &str = "PyDictValues";
 
@@ -113,6 +115,9 @@ impl StructureNames {
         }
         if base.object.instance != InstanceStyle::OPAQUE {
             wanted.extend([OBJECT, CLASS, HEAP_CLASS, DICT]);
+        }
+        if base.exception.current != ABSENT {
+            wanted.push(EXCEPTION);
         }
         if has_values(&base.object) {
             wanted.push(VALUES);
@@ -279,6 +284,25 @@ impl StructureFields<'_> {
                 base.values_head
             },
             ..*base
+        })
+    }
+
+    fn exception(&self, base: &Layout) -> Result<ExceptionLayout, Error> {
+        let current = self.optional(THREAD, "current_exception")?;
+        Ok(ExceptionLayout {
+            current,
+            traceback: if current == ABSENT {
+                ABSENT
+            } else {
+                self.offset(EXCEPTION, &["traceback"])?
+            },
+            thread_class: self.optional(THREAD, "curexc_type")?,
+            thread_traceback: self.optional(THREAD, "curexc_traceback")?,
+            class_name: if base.object.instance == InstanceStyle::OPAQUE {
+                base.exception.class_name
+            } else {
+                self.offset(CLASS, &["tp_name"])?
+            },
         })
     }
 

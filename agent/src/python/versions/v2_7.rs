@@ -1,9 +1,9 @@
 //! CPython 2.7.
 
 use agent_common::layout::{
-    ABSENT, CodeLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle, InterpreterLayout,
-    KeysStyle, Layout, LineTableFormat, ObjectLayout, RunStyle, TextLayout, TextStyle,
-    ThreadLayout,
+    ABSENT, CodeLayout, ExceptionLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle,
+    InterpreterLayout, KeysStyle, Layout, LineTableFormat, ObjectLayout, RunStyle, TextLayout,
+    TextStyle, ThreadLayout,
 };
 
 use super::series::VersionSeries;
@@ -98,5 +98,12 @@ const LAYOUT: Layout = Layout {
         before_object: 0,
         instance: InstanceStyle::OPAQUE,
         keys: KeysStyle::SIZE,
+    },
+    exception: ExceptionLayout {
+        current: ABSENT,
+        traceback: ABSENT,
+        thread_class: 72,
+        thread_traceback: 88,
+        class_name: 24,
     },
 };

@@ -1,9 +1,9 @@
 //! CPython 3.11.
 
 use agent_common::layout::{
-    ABSENT, CodeLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle, InterpreterLayout,
-    KeysStyle, Layout, LineTableFormat, ObjectLayout, RunStyle, TextLayout, TextStyle,
-    ThreadLayout,
+    ABSENT, CodeLayout, ExceptionLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle,
+    InterpreterLayout, KeysStyle, Layout, LineTableFormat, ObjectLayout, RunStyle, TextLayout,
+    TextStyle, ThreadLayout,
 };
 
 use super::series::VersionSeries;
@@ -97,5 +97,12 @@ const LAYOUT: Layout = Layout {
         before_object: 24,
         instance: InstanceStyle::VALUES_AND_DICT,
         keys: KeysStyle::LOG2,
+    },
+    exception: ExceptionLayout {
+        current: ABSENT,
+        traceback: ABSENT,
+        thread_class: 96,
+        thread_traceback: 112,
+        class_name: 24,
     },
 };

@@ -1,9 +1,9 @@
 //! CPython 3.12.
 
 use agent_common::layout::{
-    ABSENT, CodeLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle, InterpreterLayout,
-    KeysStyle, Layout, LineTableFormat, ObjectLayout, RunStyle, TextLayout, TextStyle,
-    ThreadLayout,
+    ABSENT, CodeLayout, ExceptionLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle,
+    InterpreterLayout, KeysStyle, Layout, LineTableFormat, ObjectLayout, RunStyle, TextLayout,
+    TextStyle, ThreadLayout,
 };
 
 use super::series::VersionSeries;
@@ -97,5 +97,12 @@ const LAYOUT: Layout = Layout {
         before_object: 24,
         instance: InstanceStyle::VALUES_OR_DICT,
         keys: KeysStyle::LOG2,
+    },
+    exception: ExceptionLayout {
+        current: 96,
+        traceback: 40,
+        thread_class: ABSENT,
+        thread_traceback: ABSENT,
+        class_name: 24,
     },
 };

@@ -1,9 +1,9 @@
 //! CPython 3.15.
 
 use agent_common::layout::{
-    ABSENT, CodeLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle, InterpreterLayout,
-    KeysStyle, Layout, LineTableFormat, ObjectLayout, RunStyle, TextLayout, TextStyle,
-    ThreadLayout,
+    ABSENT, CodeLayout, ExceptionLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle,
+    InterpreterLayout, KeysStyle, Layout, LineTableFormat, ObjectLayout, RunStyle, TextLayout,
+    TextStyle, ThreadLayout,
 };
 
 use super::series::VersionSeries;
@@ -102,6 +102,13 @@ const LAYOUT: Layout = Layout {
         instance: InstanceStyle::INLINE_VALUES,
         keys: KeysStyle::LOG2,
     },
+    exception: ExceptionLayout {
+        current: 136,
+        traceback: 40,
+        thread_class: ABSENT,
+        thread_traceback: ABSENT,
+        class_name: 24,
+    },
 };
 
 /// Objects have a longer head, for the thread that owns them and their own lock.
@@ -148,6 +155,11 @@ const FREE_THREADED: Layout = Layout {
         dict_values: 56,
         before_object: 8,
         ..LAYOUT.object
+    },
+    exception: ExceptionLayout {
+        traceback: 56,
+        class_name: 40,
+        ..LAYOUT.exception
     },
     ..LAYOUT
 };

@@ -1,9 +1,9 @@
 //! CPython 3.8.
 
 use agent_common::layout::{
-    ABSENT, CodeLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle, InterpreterLayout,
-    KeysStyle, Layout, LineTableFormat, ObjectLayout, RunStyle, TextLayout, TextStyle,
-    ThreadLayout,
+    ABSENT, CodeLayout, ExceptionLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle,
+    InterpreterLayout, KeysStyle, Layout, LineTableFormat, ObjectLayout, RunStyle, TextLayout,
+    TextStyle, ThreadLayout,
 };
 
 use super::series::VersionSeries;
@@ -97,5 +97,12 @@ const LAYOUT: Layout = Layout {
         before_object: 0,
         instance: InstanceStyle::DICT_OFFSET,
         keys: KeysStyle::SIZE,
+    },
+    exception: ExceptionLayout {
+        current: ABSENT,
+        traceback: ABSENT,
+        thread_class: 88,
+        thread_traceback: 104,
+        class_name: 24,
     },
 };

@@ -182,6 +182,10 @@ fn write_interpreter(formatter: &mut fmt::Formatter<'_>, python: &Interpreter) -
     if let Some(holder) = python.gil_holder {
         line(formatter, "", &format!("holder of the GIL at {holder:#x}"))?;
     }
+    if python.raise_site.is_none() {
+        let text = "cannot be recorded: its file has no symbol PyTraceBack_Here";
+        line(formatter, "exceptions", text)?;
+    }
     line(formatter, "state", initialised(python.is_initialised))?;
     for other in &python.others {
         let text = format!(

@@ -1,0 +1,320 @@
+//! Attaches the probe and detaches it, as the schedule says.
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::mpsc::{self, RecvTimeoutError},
+    time::{Duration, Instant},
+};
+
+use agent_common::maps::{RaiseWindow, RaiseWindows};
+use tracing::{debug, warn};
+
+use super::{
+    estimate::SharedEstimate,
+    schedule::{self, Block, Credit, Estimator, Phase, Seen, WINDOW_NS, Work},
+    sites::{Openers, Place, RaiseSites},
+};
+use crate::{
+    bpf::{AttachedProbe, Error, ProbeCounts, RaiseProbe, monotonic_ns},
+    process::{self, Process, RegularFile},
+};
+
+/// The shortest time for which it is worth while to detach the probe, in nanoseconds.
+const WORTH_DETACHING_NS: u64 = 15_000_000;
+
+/// Times for attaching the probe before a window begins, in nanoseconds.
+const LEAD_NS: std::ops::RangeInclusive<u64> = 2_000_000..=1_000_000_000;
+
+/// How long after a file could not be opened, or the probe not attached, it is tried again.
+const TRIED_AGAIN: Duration = Duration::from_secs(5);
+
+/// How often the cost is looked at while all exceptions are recorded, in nanoseconds.
+const LOOK_NS: u64 = 50_000_000;
+
+/// Most processes whose CPU time is measured.
+const MAX_MEASURED: usize = 512;
+
+/// Attaches the probe and detaches it.
+pub(super) struct Recorder {
+    probe: RaiseProbe,
+    sites: RaiseSites,
+    places: HashMap<Place, OpenPlace>,
+    /// Whether the probe is to be attached at present.
+    is_attached: bool,
+    /// How long attaching it took last, in nanoseconds.
+    attaching_ns: u64,
+    phase: Phase,
+    /// What the probe had counted when the phase began.
+    counted: ProbeCounts,
+    credit: Credit,
+    estimator: Estimator,
+    estimate: SharedEstimate,
+    retry: Option<Instant>,
+    /// Whether the log says that the probe was refused.
+    has_warned: bool,
+}
+
+/// A file that is open, and the probe if it is attached.
+struct OpenPlace {
+    path: PathBuf,
+    attached: Option<AttachedProbe>,
+    /// So that the path leads to it.
+    _file: RegularFile,
+}
+
+/// The session has ended.
+struct Stopped;
+
+impl Recorder {
+    pub(super) fn new(probe: RaiseProbe, sites: RaiseSites, estimate: SharedEstimate) -> Self {
+        Self {
+            probe,
+            sites,
+            places: HashMap::new(),
+            is_attached: true,
+            attaching_ns: 0,
+            phase: Phase::All { since_ns: 0 },
+            counted: ProbeCounts::default(),
+            credit: Credit::default(),
+            estimator: Estimator::default(),
+            estimate,
+            retry: None,
+            has_warned: false,
+        }
+    }
+
+    /// Records exceptions until `stopped`; `attached` is closed when the probe is attached.
+    pub(super) fn run(
+        mut self,
+        stopped: &mpsc::Receiver<()>,
+        attached: mpsc::Sender<()>,
+    ) -> Result<(), Error> {
+        self.phase = Phase::All {
+            since_ns: monotonic_ns(),
+        };
+        self.publish([self.phase.window(1.0), RaiseWindow::default()])?;
+        self.follow_sites();
+        drop(attached);
+        while let Ok(next) = self.act(stopped)? {
+            self.phase = next;
+            self.counted = self.probe.counts()?;
+        }
+        self.probe.record(&RaiseWindows::default())
+    }
+
+    /// Goes through the present phase; returns the next one.
+    fn act(&mut self, stopped: &mpsc::Receiver<()>) -> Result<Result<Phase, Stopped>, Error> {
+        match self.phase.clone() {
+            Phase::All { since_ns } => self.record_all(since_ns, stopped),
+            Phase::Block(block) => self.record_block(&block, stopped),
+        }
+    }
+
+    fn record_all(
+        &mut self,
+        mut since_ns: u64,
+        stopped: &mpsc::Receiver<()>,
+    ) -> Result<Result<Phase, Stopped>, Error> {
+        self.publish([self.phase.window(1.0), RaiseWindow::default()])?;
+        loop {
+            if wait(monotonic_ns() + LOOK_NS, stopped).is_err() {
+                return Ok(Err(Stopped));
+            }
+            self.follow_sites();
+            let now_ns = monotonic_ns();
+            let ns = now_ns.saturating_sub(since_ns);
+            let counts = self.probe.counts()?;
+            let work = between(self.counted, counts);
+            if self.credit.is_used_up(work, ns) {
+                let next = Block::new(now_ns, work, ns, |below| fastrand::u64(..below));
+                return Ok(Ok(Phase::Block(next)));
+            }
+            self.counted = counts;
+            since_ns = now_ns;
+        }
+    }
+
+    fn record_block(
+        &mut self,
+        block: &Block,
+        stopped: &mpsc::Receiver<()>,
+    ) -> Result<Result<Phase, Stopped>, Error> {
+        let weight = self.estimator.weight(block.windows);
+        let window = self.phase.window(weight);
+        self.publish([window, RaiseWindow::default()])?;
+        let block_cpu_ns = self.cpu_ns();
+        let start_ns = block.window_ns.start;
+        if start_ns.saturating_sub(monotonic_ns()) > WORTH_DETACHING_NS {
+            self.detach();
+            let lead_ns = (self.attaching_ns * 2).clamp(*LEAD_NS.start(), *LEAD_NS.end());
+            if wait(start_ns.saturating_sub(lead_ns), stopped).is_err() {
+                return Ok(Err(Stopped));
+            }
+        }
+        self.attach();
+        if wait(start_ns, stopped).is_err() {
+            return Ok(Err(Stopped));
+        }
+        let (before, before_cpu_ns) = (self.probe.counts()?, self.cpu_ns());
+        if wait(block.decision_ns(), stopped).is_err() {
+            return Ok(Err(Stopped));
+        }
+        let work = between(before, self.probe.counts()?);
+        let ns = block.decision_ns() - start_ns;
+        let next = if schedule::is_little(work, ns) {
+            Phase::All {
+                since_ns: block.end_ns,
+            }
+        } else {
+            let next = Block::new(block.end_ns, work, ns, |below| fastrand::u64(..below));
+            Phase::Block(next)
+        };
+        self.publish([window, next.window(weight_of(&self.estimator, &next))])?;
+        if wait(block.window_ns.end, stopped).is_err() {
+            return Ok(Err(Stopped));
+        }
+        let (after, after_cpu_ns) = (self.probe.counts()?, self.cpu_ns());
+        if next.start_ns().saturating_sub(monotonic_ns()) > WORTH_DETACHING_NS {
+            self.detach();
+        }
+        let is_stopped = wait(block.end_ns, stopped).is_err();
+        let end_cpu_ns = self.cpu_ns();
+        let variance = self.estimator.add(
+            &Seen {
+                windows: block.windows,
+                work: between(before, after),
+                window_cpu_ns: after_cpu_ns.saturating_sub(before_cpu_ns),
+                other_cpu_ns: before_cpu_ns.saturating_sub(block_cpu_ns)
+                    + end_cpu_ns.saturating_sub(after_cpu_ns),
+            },
+            weight,
+        );
+        let unrecorded_ms = (block.windows - 1) * (WINDOW_NS / 1_000_000);
+        self.estimate.add(unrecorded_ms, variance);
+        if is_stopped {
+            return Ok(Err(Stopped));
+        }
+        if next.start_ns().saturating_sub(monotonic_ns()) <= WORTH_DETACHING_NS {
+            self.attach();
+        }
+        self.follow_sites();
+        Ok(Ok(next))
+    }
+
+    fn publish(&mut self, windows: [RaiseWindow; 2]) -> Result<(), Error> {
+        self.probe.record(&RaiseWindows { windows })
+    }
+
+    /// CPU time of the programs so far, in nanoseconds: of some, where there are many.
+    fn cpu_ns(&self) -> u64 {
+        let processes = self.sites.processes(MAX_MEASURED);
+        let times = processes.into_iter().filter_map(process::cpu_time);
+        let total: Duration = times.sum();
+        u64::try_from(total.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Opens the files that have become known, and gives back those that nobody needs any more.
+    fn follow_sites(&mut self) {
+        if self.retry.is_some_and(|retry| retry <= Instant::now()) {
+            self.retry = None;
+            self.sites.try_again();
+        }
+        let Some(wanted) = self.sites.changed() else {
+            return;
+        };
+        let wanted: HashMap<_, _> = wanted.into_iter().collect();
+        self.places.retain(|place, _| wanted.contains_key(place));
+        for (place, openers) in wanted {
+            if !self.places.contains_key(&place) {
+                self.open(place, &openers);
+            }
+        }
+        if self.is_attached {
+            self.attach();
+        }
+    }
+
+    fn open(&mut self, place: Place, openers: &Openers) {
+        let opened = openers.iter().find_map(|(pid, site)| {
+            let process = Process::open(*pid).ok()?;
+            let file = process.open_mapped(&site.mapping).ok()?;
+            let path = file.kernel_path()?;
+            Some(OpenPlace {
+                path,
+                attached: None,
+                _file: file,
+            })
+        });
+        if let Some(opened) = opened {
+            self.places.insert(place, opened);
+        } else {
+            debug!(?place, "the file of an interpreter cannot be opened");
+            self.retry = Some(Instant::now() + TRIED_AGAIN);
+        }
+    }
+
+    /// Attaches the probe to all places.
+    fn attach(&mut self) {
+        self.is_attached = true;
+        let began_ns = monotonic_ns();
+        let mut is_new = false;
+        let mut refused = Vec::new();
+        for (place, open) in &mut self.places {
+            if open.attached.is_some() {
+                continue;
+            }
+            is_new = true;
+            match self.probe.attach(&open.path, place.offset, place.process) {
+                Ok(probe) => open.attached = Some(probe),
+                Err(error) => refused.push((*place, error)),
+            }
+        }
+        for (place, error) in refused {
+            // The process may have ended.
+            debug!(?place, "{error}");
+            if !std::mem::replace(&mut self.has_warned, true) && place.process.is_none() {
+                warn!("exceptions of some processes are not recorded: {error}");
+            }
+            self.places.remove(&place);
+            self.retry = Some(Instant::now() + TRIED_AGAIN);
+        }
+        if is_new {
+            self.attaching_ns = monotonic_ns().saturating_sub(began_ns);
+        }
+    }
+
+    /// Detaches the probe from all places.
+    fn detach(&mut self) {
+        self.is_attached = false;
+        for place in self.places.values_mut() {
+            place.attached = None;
+        }
+    }
+}
+
+/// What the probe has done between two counts.
+fn between(before: ProbeCounts, after: ProbeCounts) -> Work {
+    Work {
+        runs: after.runs.saturating_sub(before.runs),
+        raises: after.raises.saturating_sub(before.raises),
+        ns: after.ns.saturating_sub(before.ns),
+    }
+}
+
+/// The weight of exceptions in a phase.
+fn weight_of(estimator: &Estimator, phase: &Phase) -> f64 {
+    match phase {
+        Phase::All { .. } => 1.0,
+        Phase::Block(block) => estimator.weight(block.windows),
+    }
+}
+
+/// Waits until a time in nanoseconds of the monotonic clock.
+fn wait(until_ns: u64, stopped: &mpsc::Receiver<()>) -> Result<(), Stopped> {
+    let left = Duration::from_nanos(until_ns.saturating_sub(monotonic_ns()));
+    match stopped.recv_timeout(left) {
+        Err(RecvTimeoutError::Timeout) => Ok(()),
+        Ok(()) | Err(RecvTimeoutError::Disconnected) => Err(Stopped),
+    }
+}

@@ -1,0 +1,341 @@
+//! When exceptions are recorded, so that this costs no more than a share of a processor.
+//!
+//! As long as it costs less they are all recorded. Otherwise time is divided into blocks without gaps; in one window of
+//! each, at a random place of it, exceptions are recorded, and stand for those of the whole block: an estimate without
+//! bias, wherever the recording ends.
+
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "estimates: counts and nanoseconds of a capture are below 2^53, and casts of floats saturate"
+)]
+
+use std::ops::Range;
+
+use agent_common::maps::{RaiseWindow, WEIGHT_UNIT};
+
+/// Length of a window, in nanoseconds.
+pub(super) const WINDOW_NS: u64 = 20_000_000;
+
+/// For how long before the end of a window what comes next is decided, in nanoseconds.
+const DECIDED_NS: u64 = 5_000_000;
+
+/// Most time of the probe, as a share of one processor's.
+const BUDGET: f64 = 0.025;
+
+/// Most time that may be spent at once, in nanoseconds.
+const MAX_CREDIT_NS: f64 = 100_000_000.0;
+
+/// The share of [`BUDGET`] below which all exceptions are recorded again.
+const LOW: f64 = 0.5;
+
+/// What a run of the probe costs the program besides the time that the probe measures, in nanoseconds: the breakpoint.
+const BREAKPOINT_NS: u64 = 650;
+
+/// How far that may be from the truth, as a share of the whole cost.
+const UNCERTAIN: f64 = 0.15;
+
+/// Most windows of a block.
+const MAX_WINDOWS: u64 = 400;
+
+/// What the probe has done in a time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Work {
+    /// How often it ran.
+    pub(super) runs: u64,
+    /// How many exceptions it has recorded.
+    pub(super) raises: u64,
+    /// The time that it has measured, in nanoseconds.
+    pub(super) ns: u64,
+}
+
+impl Work {
+    /// What it has cost the programs, in nanoseconds.
+    fn cost_ns(self) -> u64 {
+        self.ns
+            .saturating_add(self.runs.saturating_mul(BREAKPOINT_NS))
+    }
+
+    /// Its cost in `ns` nanoseconds as a multiple of the budget.
+    fn budgets(self, ns: u64) -> f64 {
+        self.cost_ns() as f64 / (ns.max(1) as f64 * BUDGET)
+    }
+}
+
+/// What is recorded at present.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// All exceptions, since then.
+    All {
+        /// In nanoseconds of the monotonic clock.
+        since_ns: u64,
+    },
+    /// Those in one window of a block.
+    Block(Block),
+}
+
+/// A block of windows, of which one is recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    /// The recorded window, in nanoseconds of the monotonic clock.
+    pub(super) window_ns: Range<u64>,
+    /// The end of the block.
+    pub(super) end_ns: u64,
+    /// How many windows it has.
+    pub(super) windows: u64,
+}
+
+impl Block {
+    /// One that begins at a time, after so much work in `ns` nanoseconds; `random` gives a number below another one.
+    pub(super) fn new(start_ns: u64, work: Work, ns: u64, random: impl FnOnce(u64) -> u64) -> Self {
+        let windows = (work.budgets(ns).ceil() as u64).clamp(1, MAX_WINDOWS);
+        let window_start_ns = start_ns + random(windows) * WINDOW_NS;
+        Self {
+            window_ns: window_start_ns..window_start_ns + WINDOW_NS,
+            end_ns: start_ns + windows * WINDOW_NS,
+            windows,
+        }
+    }
+
+    /// When what follows is to be decided.
+    pub(super) fn decision_ns(&self) -> u64 {
+        self.window_ns.end - DECIDED_NS
+    }
+}
+
+impl Phase {
+    /// When it begins to have exceptions recorded, in nanoseconds of the monotonic clock.
+    pub(super) fn start_ns(&self) -> u64 {
+        match self {
+            Self::All { since_ns } => *since_ns,
+            Self::Block(block) => block.window_ns.start,
+        }
+    }
+
+    /// When it has exceptions recorded, each with this weight.
+    pub(super) fn window(&self, weight: f64) -> RaiseWindow {
+        match self {
+            Self::All { since_ns } => RaiseWindow {
+                start_ns: *since_ns,
+                end_ns: u64::MAX,
+                weight: WEIGHT_UNIT,
+            },
+            Self::Block(block) => RaiseWindow {
+                start_ns: block.window_ns.start,
+                end_ns: block.window_ns.end,
+                weight: (weight * WEIGHT_UNIT as f64) as u64,
+            },
+        }
+    }
+}
+
+/// What may be spent at once while all exceptions are recorded, so that short bursts are.
+#[derive(Debug)]
+pub(super) struct Credit {
+    ns: f64,
+}
+
+impl Default for Credit {
+    fn default() -> Self {
+        Self { ns: MAX_CREDIT_NS }
+    }
+}
+
+impl Credit {
+    /// Takes off what the last `ns` nanoseconds have cost; returns whether that was too much.
+    pub(super) fn is_used_up(&mut self, work: Work, ns: u64) -> bool {
+        self.ns += ns as f64 * BUDGET - work.cost_ns() as f64;
+        let is_used_up = self.ns < 0.0;
+        self.ns = self.ns.clamp(0.0, MAX_CREDIT_NS);
+        is_used_up
+    }
+}
+
+/// Whether all exceptions can be recorded again.
+pub(super) fn is_little(work: Work, ns: u64) -> bool {
+    work.budgets(ns) < LOW
+}
+
+/// What the window of a block has shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// Windows of the block.
+    pub(super) windows: u64,
+    /// What the probe did in the window.
+    pub(super) work: Work,
+    /// CPU time of the programs in the window, with what the probe has cost, in nanoseconds.
+    pub(super) window_cpu_ns: u64,
+    /// Their CPU time in the rest of the block.
+    pub(super) other_cpu_ns: u64,
+}
+
+/// Estimates how many exceptions were raised in blocks of which one window was recorded.
+///
+/// The probe slows programs down, so that one which computes raises fewer exceptions while they are recorded than
+/// otherwise; one that waits for requests raises as many. In both there are as many for each second of CPU time of
+/// their own, without what the probe costs.
+#[derive(Debug, Default)]
+pub(super) struct Estimator {
+    /// The time of a block without its window in times of the window, over the windows of it less one: above 1 where
+    /// the probe slows programs down.
+    slowdown: Option<f64>,
+    /// Exceptions that were raised and are not in the samples, or the other way about.
+    owed: f64,
+    /// Exceptions in the last window.
+    last: Option<f64>,
+}
+
+impl Estimator {
+    /// The weight of exceptions in the window of a block of so many windows.
+    pub(super) fn weight(&self, windows: u64) -> f64 {
+        let others = windows.saturating_sub(1) as f64;
+        let weight = 1.0 + others * self.slowdown.unwrap_or(1.0);
+        let expected = self.last.unwrap_or(0.0);
+        if expected < 1.0 {
+            return weight;
+        }
+        (weight + self.owed / expected).clamp(weight / 2.0, weight * 2.0)
+    }
+
+    /// Takes a block into account that has ended, whose exceptions had this weight; returns the variance that it adds.
+    pub(super) fn add(&mut self, seen: &Seen, weight: f64) -> u64 {
+        let raises = seen.work.raises as f64;
+        let cost_ns = seen.work.cost_ns();
+        // What is left of the time is uncertain where the probe has taken nearly all of it.
+        let own_ns = seen
+            .window_cpu_ns
+            .saturating_sub(cost_ns)
+            .max(seen.window_cpu_ns / 50) as f64;
+        let others = seen.windows.saturating_sub(1) as f64;
+        let ratio = if own_ns > 0.0 {
+            seen.other_cpu_ns as f64 / own_ns
+        } else {
+            others
+        };
+        if others > 0.0 && raises > 0.0 {
+            let slowdown = (ratio / others).clamp(0.0, 100.0);
+            self.slowdown = Some(
+                self.slowdown
+                    .map_or(slowdown, |last| f64::midpoint(last, slowdown)),
+            );
+        }
+        self.owed += raises * (1.0 + ratio) - raises * weight;
+        // The window of a block and the others of it are as different as those of two blocks.
+        let last = self.last.replace(raises).unwrap_or(raises);
+        let spread = ((raises - last).powi(2) / 2.0).max(raises);
+        let sampling = ratio * (ratio + 1.0) * spread;
+        let systematic = UNCERTAIN * cost_ns as f64 / own_ns.max(1.0) * raises * ratio;
+        (sampling + systematic.powi(2)) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So many exceptions, each of which costs 5 us.
+    fn work(raises: u64) -> Work {
+        Work {
+            runs: 2 * raises,
+            raises,
+            ns: raises.saturating_mul(3_700),
+        }
+    }
+
+    #[test]
+    fn the_window_of_a_block_bounds_the_cost() {
+        let ns = 1_000_000_000;
+        let mut credit = Credit::default();
+        assert!(!credit.is_used_up(work(24_000), ns));
+        assert!(!credit.is_used_up(work(5_000), ns));
+        assert!(credit.is_used_up(work(100_000), ns));
+        assert!(is_little(work(1_000), ns));
+        let block = Block::new(0, work(100_000), ns, |_| 0);
+        // 100,000 * 5 us are half of a processor.
+        assert_eq!(block.windows, 20);
+        assert_eq!(block.end_ns, 20 * WINDOW_NS);
+        assert_eq!(block.window_ns, 0..WINDOW_NS);
+        let last = Block::new(block.end_ns, work(100_000), ns, |windows| windows - 1);
+        assert_eq!(last.window_ns.end, last.end_ns);
+        let most = Block::new(0, work(u64::MAX / 10_000), 1, |_| 0);
+        assert_eq!(most.windows, MAX_WINDOWS);
+    }
+
+    #[test]
+    fn windows_of_a_block_are_as_likely_as_each_other() {
+        // One exception in each millisecond, for times that are no multiple of a block.
+        const ROUNDS: u64 = 4_000;
+        const LENGTH_NS: u64 = 7 * WINDOW_NS + WINDOW_NS / 3;
+        let mut total = 0.0;
+        let mut random = fastrand::Rng::with_seed(1);
+        for _ in 0..ROUNDS {
+            let mut start_ns = 0;
+            while start_ns < LENGTH_NS {
+                let work = work(random.u64(20_000..60_000));
+                let block = Block::new(start_ns, work, 1_000_000_000, |below| random.u64(..below));
+                let window = &block.window_ns;
+                let recorded = window.end.min(LENGTH_NS).saturating_sub(window.start);
+                total += (recorded * block.windows) as f64;
+                start_ns = block.end_ns;
+            }
+        }
+        let mean = total / (ROUNDS * LENGTH_NS) as f64;
+        assert!((mean - 1.0).abs() < 0.03, "{mean}");
+    }
+
+    /// Blocks of a program that raises `rate` exceptions in a second of its own CPU time, which it has all the time or
+    /// a tenth of it; returns how many there are in the samples, over those that were raised.
+    fn recorded_share(rate: f64, is_busy: bool, blocks: u32) -> f64 {
+        let windows = 20;
+        let mut estimator = Estimator::default();
+        let (mut recorded, mut total) = (0.0, 0.0);
+        let window = WINDOW_NS as f64 / 1e9;
+        for _ in 0..blocks {
+            let own = if is_busy {
+                window / (1.0 + rate * 5e-6)
+            } else {
+                window / 10.0
+            };
+            let raises = rate * own;
+            let others = 19.0 * if is_busy { window } else { window / 10.0 };
+            let weight = estimator.weight(windows);
+            let seen = Seen {
+                windows,
+                work: work(raises as u64),
+                window_cpu_ns: ((own + raises * 5e-6) * 1e9) as u64,
+                other_cpu_ns: (others * 1e9) as u64,
+            };
+            recorded += raises * weight;
+            total += raises + rate * others;
+            estimator.add(&seen, weight);
+        }
+        recorded / total
+    }
+
+    #[test]
+    fn programs_that_the_probe_slows_down_have_their_usual_exceptions() {
+        for (rate, is_busy) in [(1e5, true), (1e6, true), (1e5, false), (1e4, true)] {
+            let share = recorded_share(rate, is_busy, 50);
+            assert!((share - 1.0).abs() < 0.03, "{rate} {is_busy}: {share}");
+        }
+    }
+
+    #[test]
+    fn what_is_recorded_whole_has_no_error() {
+        let seen = |raises, windows: u64| Seen {
+            windows,
+            work: Work {
+                raises,
+                ..Work::default()
+            },
+            window_cpu_ns: WINDOW_NS,
+            other_cpu_ns: (windows - 1) * WINDOW_NS,
+        };
+        let mut estimator = Estimator::default();
+        assert_eq!(estimator.add(&seen(100, 1), 1.0), 0);
+        // Two more windows of about as many: as a Poisson process has it.
+        assert_eq!(estimator.add(&seen(100, 3), 3.0), 600);
+        assert_eq!(estimator.add(&seen(200, 3), 3.0), 6 * 5_000);
+    }
+}

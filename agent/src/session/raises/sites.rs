@@ -1,0 +1,205 @@
+//! Where exceptions are to be recorded: the interpreters' files, as the examinations of their processes have found out.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tracing::warn;
+
+use crate::{process::maps::FileId, python::RaiseSite};
+
+/// Most places: each is an open file, and a breakpoint in all processes that map it.
+const MAX_PLACES: usize = 256;
+
+/// Most processes of a place of which one has to open the file.
+const MAX_OPENERS: usize = 8;
+
+/// A place in a file to which the probe is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    /// The file.
+    file: FileId,
+    /// In bytes.
+    pub(super) offset: u64,
+    /// For this process, or all that map the file.
+    pub(super) process: Option<u32>,
+}
+
+/// Processes by whose mappings a file can be opened.
+pub(super) type Openers = Vec<(u32, RaiseSite)>;
+
+/// The places, by the processes that need them. Clones are the same.
+///
+/// Invariant: the session that adds processes removes them when they end or run another program.
+#[derive(Clone, Debug, Default)]
+pub(in crate::session) struct RaiseSites {
+    /// Whether each process has a probe of its own, which no other one runs into.
+    of_processes: bool,
+    sites: Arc<Mutex<Sites>>,
+}
+
+#[derive(Debug, Default)]
+struct Sites {
+    processes: HashMap<u32, (Place, RaiseSite)>,
+    places: HashMap<Place, BTreeSet<u32>>,
+    /// Whether a place has come or gone since it was last asked.
+    has_changed: bool,
+    /// Whether a process found no room.
+    is_full: bool,
+}
+
+impl RaiseSites {
+    /// Of processes that are known one by one, or of all that map a file.
+    pub(in crate::session) fn new(of_processes: bool) -> Self {
+        Self {
+            of_processes,
+            ..Self::default()
+        }
+    }
+
+    /// Adds a process, or replaces what was known of it.
+    pub(in crate::session) fn set(&self, pid: u32, site: &RaiseSite) {
+        if let Some(file) = &site.mapping.file {
+            let place = Place {
+                file: file.id,
+                offset: site.offset,
+                process: self.of_processes.then_some(pid),
+            };
+            self.all().set(pid, place, site);
+        }
+    }
+
+    /// Adds a process that is a copy of another one.
+    pub(in crate::session) fn copy(&self, pid: u32, original: u32) {
+        let mut all = self.all();
+        if let Some((mut place, site)) = all.processes.get(&original).cloned() {
+            place.process = self.of_processes.then_some(pid);
+            all.set(pid, place, &site);
+        }
+    }
+
+    /// Removes a process.
+    pub(in crate::session) fn remove(&self, pid: u32) {
+        self.all().remove(pid);
+    }
+
+    /// All places with processes that open their files, if that has changed since the last call.
+    pub(super) fn changed(&self) -> Option<Vec<(Place, Openers)>> {
+        let mut all = self.all();
+        if !std::mem::take(&mut all.has_changed) {
+            return None;
+        }
+        let places = all.places.iter().map(|(place, users)| {
+            let openers = users.iter().rev().take(MAX_OPENERS);
+            let site_of = |pid: &u32| Some((*pid, all.processes.get(pid)?.1.clone()));
+            (*place, openers.filter_map(site_of).collect())
+        });
+        Some(places.collect())
+    }
+
+    /// Some of the processes.
+    pub(super) fn processes(&self, most: usize) -> Vec<u32> {
+        self.all().processes.keys().copied().take(most).collect()
+    }
+
+    /// Has [`Self::changed`] return the places once more.
+    pub(super) fn try_again(&self) {
+        self.all().has_changed = true;
+    }
+
+    fn all(&self) -> MutexGuard<'_, Sites> {
+        // It is consistent after every statement that may panic.
+        self.sites.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sites {
+    fn set(&mut self, pid: u32, place: Place, site: &RaiseSite) {
+        self.remove(pid);
+        if !self.places.contains_key(&place) {
+            if self.places.len() >= MAX_PLACES {
+                if !std::mem::replace(&mut self.is_full, true) {
+                    warn!(
+                        "exceptions are recorded in {MAX_PLACES} builds of CPython: process {pid} has another one"
+                    );
+                }
+                return;
+            }
+            self.has_changed = true;
+        }
+        self.places.entry(place).or_default().insert(pid);
+        self.processes.insert(pid, (place, site.clone()));
+    }
+
+    fn remove(&mut self, pid: u32) {
+        let Some((place, _)) = self.processes.remove(&pid) else {
+            return;
+        };
+        if let Some(users) = self.places.get_mut(&place) {
+            users.remove(&pid);
+            if users.is_empty() {
+                self.places.remove(&place);
+                self.has_changed = true;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::maps::Mapping;
+
+    fn site(inode: u64) -> RaiseSite {
+        let line = format!("7f00-7f80 r-xp 00001000 08:01 {inode} /usr/lib/libpython3.so");
+        let mapping = Mapping::parse(line.as_bytes()).expect("a mapping");
+        RaiseSite {
+            mapping,
+            offset: 0x1010,
+        }
+    }
+
+    #[test]
+    fn a_place_stays_as_long_as_a_process_needs_it() {
+        let sites = RaiseSites::new(false);
+        assert!(sites.changed().is_none());
+        sites.set(1, &site(7));
+        sites.set(2, &site(7));
+        sites.copy(3, 2);
+        let places = sites.changed().expect("a new place");
+        assert_eq!(places.len(), 1);
+        assert_eq!(places[0].1.len(), 3);
+        assert!(sites.changed().is_none());
+        sites.remove(1);
+        sites.remove(2);
+        assert!(sites.changed().is_none());
+        sites.set(3, &site(8));
+        let places = sites.changed().expect("another place");
+        assert_eq!(places.len(), 1);
+        assert_eq!(places[0].1[0].0, 3);
+        sites.remove(3);
+        assert!(sites.changed().expect("none").is_empty());
+    }
+
+    #[test]
+    fn processes_that_are_known_have_places_of_their_own() {
+        let sites = RaiseSites::new(true);
+        sites.set(1, &site(7));
+        sites.set(2, &site(7));
+        assert_eq!(sites.changed().expect("places").len(), 2);
+    }
+
+    #[test]
+    fn places_are_bounded() {
+        let sites = RaiseSites::new(false);
+        for pid in 1..=300 {
+            sites.set(pid, &site(pid.into()));
+        }
+        assert_eq!(sites.changed().expect("places").len(), MAX_PLACES);
+        // There is room again.
+        sites.remove(1);
+        sites.set(300, &site(300));
+        assert!(sites.all().processes.contains_key(&300));
+    }
+}

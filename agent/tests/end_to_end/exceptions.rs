@@ -1,0 +1,293 @@
+//! Exceptions, compared with those that a program has raised.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+};
+
+use agent::testing::{process::Process, python::Detector};
+use rustix::process::Signal;
+use tempfile::TempDir;
+use test_support::child;
+
+use super::{
+    capture::{Capture, Running},
+    folded::{Folded, Frame},
+    host::{Host, PROFILES, SECOND},
+    machine,
+    target::Target,
+};
+
+/// The functions that raise exceptions, and the classes.
+const RAISED: [(&str, &str); 5] = [
+    ("raise_value", "ValueError"),
+    ("raise_own", "OutOfStock"),
+    ("look_up", "KeyError"),
+    ("convert", "ValueError"),
+    ("raise_index", "IndexError"),
+];
+
+/// A breakpoint.
+const BREAKPOINT: u8 = if cfg!(target_arch = "x86_64") {
+    0xcc
+} else {
+    0x00
+};
+
+/// A capture of exceptions of a program that waits for its input.
+struct Recording {
+    agent: Running,
+    folder: TempDir,
+}
+
+impl Recording {
+    fn start(pid: u32, options: &[&str]) -> Self {
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("raised.folded");
+        let pid = pid.to_string();
+        let mut arguments = vec![
+            "--pid",
+            &pid,
+            "--event",
+            "exceptions,cpu",
+            "--duration",
+            "10m",
+        ];
+        arguments.extend(["--no-native", "--output", file.to_str().unwrap()]);
+        arguments.extend(options);
+        let mut agent = Running::start(&arguments);
+        let links = format!("/proc/{}/fdinfo", agent.pid());
+        // First comes the probe, and then the clock.
+        child::wait_until("the agent samples", || {
+            agent.assert_runs();
+            let mut links = fs::read_dir(&links).unwrap().flatten();
+            // It may be closed meanwhile.
+            let text = |link: fs::DirEntry| fs::read_to_string(link.path()).unwrap_or_default();
+            links.any(|link| text(link).contains("link_type:\tperf"))
+        });
+        Self { agent, folder }
+    }
+
+    fn finish(self) -> (Folded, Capture) {
+        self.agent.signal(Signal::INT);
+        let capture = self.agent.finish();
+        capture.assert_success();
+        let text = fs::read_to_string(profile_in(self.folder.path())).unwrap();
+        (Folded::parse_all(&text), capture)
+    }
+}
+
+/// The profile of exceptions that a capture has written into a folder.
+fn profile_in(folder: &Path) -> PathBuf {
+    let files = fs::read_dir(folder).unwrap().flatten();
+    let mut paths = files.map(|file| file.path());
+    let path = paths.find(|path| path.to_string_lossy().contains("exceptions"));
+    path.unwrap()
+}
+
+/// The function and the class of a stack.
+fn raised(stack: &[Frame]) -> (String, String) {
+    let [.., frame, marker] = stack else {
+        panic!("{stack:?}");
+    };
+    let class = marker.name.strip_prefix("[raises: ");
+    let class = class.and_then(|class| class.strip_suffix(']'));
+    let function = frame.name.rsplit('.').next().unwrap();
+    (function.to_owned(), class.unwrap().to_owned())
+}
+
+/// How often each function has raised an exception of each class.
+fn counts(profile: &Folded) -> BTreeMap<(String, String), u64> {
+    let mut counts = BTreeMap::new();
+    for (stack, count) in profile.iter() {
+        // Modules of the standard library have their own.
+        let [.., frame, _] = stack else {
+            panic!("{stack:?}");
+        };
+        if !frame.place.ends_with("raising.py") {
+            continue;
+        }
+        *counts.entry(raised(stack)).or_default() += count;
+    }
+    counts
+}
+
+/// As often as the workload was told.
+fn expected(count: u64) -> BTreeMap<(String, String), u64> {
+    let raised = RAISED.iter();
+    raised
+        .map(|(function, class)| (((*function).to_owned(), (*class).to_owned()), count))
+        .collect()
+}
+
+/// Has the workload do something, and waits until it has.
+fn order(target: &mut Target, what: &str) {
+    target.send_line(what);
+    assert_eq!(target.read_line(), "done");
+}
+
+#[test]
+fn each_exception_is_counted_where_it_was_raised() {
+    machine::for_each_interpreter(|interpreter| {
+        let mut target = Target::start(interpreter, "raising");
+        let recording = Recording::start(target.pid(), &[]);
+        order(&mut target, "100");
+        order(&mut target, "threads 4 25");
+        let (profile, capture) = recording.finish();
+        let name = &interpreter.name;
+        assert_eq!(counts(&profile), expected(200), "{name}");
+        // From the outermost frame on.
+        let deep = |stack: &[Frame]| {
+            let is_own = |frame: &&Frame| frame.name.ends_with("raise_own");
+            stack.iter().filter(is_own).count() == 21
+        };
+        assert_eq!(profile.count(deep), 200, "{name}");
+        assert!(
+            capture.messages.contains(" exceptions\n"),
+            "{name}: {}",
+            capture.messages
+        );
+    });
+}
+
+#[test]
+fn ends_of_iterators_are_there_if_they_are_asked_for() {
+    let mut target = Target::start(machine::one_interpreter(), "raising");
+    let recording = Recording::start(target.pid(), &["--all-exceptions"]);
+    order(&mut target, "300");
+    let (profile, _) = recording.finish();
+    let mut all = expected(300);
+    let end = ("end_iteration".to_owned(), "StopIteration".to_owned());
+    all.insert(end, 300);
+    assert_eq!(counts(&profile), all);
+}
+
+/// In every process that maps the interpreter there is a breakpoint, also in one that was forked.
+#[test]
+fn forked_processes_and_their_threads_are_counted() {
+    let mut target = Target::start(machine::one_interpreter(), "raising");
+    let recording = Recording::start(target.pid(), &["--children"]);
+    order(&mut target, "fork 400");
+    order(&mut target, "threads 200 2");
+    let (profile, _) = recording.finish();
+    let mut functions = BTreeMap::new();
+    for ((function, class), count) in counts(&profile) {
+        // The page of a name may not be mapped in the child yet.
+        assert!(class == "unknown" || RAISED.contains(&(&*function, &*class)));
+        *functions.entry(function).or_insert(0) += count;
+    }
+    let all = RAISED.map(|(function, _)| (function.to_owned(), 800));
+    assert_eq!(functions, BTreeMap::from(all));
+}
+
+/// The first byte of the code where the probe is.
+fn code_byte(pid: u32) -> u8 {
+    let process = Process::open(pid).unwrap();
+    let interpreter = Detector::default().detect(&process).unwrap();
+    let site = interpreter.raise_site.unwrap();
+    let address = site.mapping.start + (site.offset - site.mapping.file_offset);
+    let mut byte = [0];
+    let memory = process.memory().unwrap();
+    memory.read(address, &mut byte).unwrap();
+    byte[0]
+}
+
+/// The kernel takes the breakpoint away, however the agent ends.
+#[test]
+fn a_killed_agent_leaves_no_breakpoint() {
+    let mut target = Target::start(machine::one_interpreter(), "raising");
+    let pid = target.pid();
+    let original = code_byte(pid);
+    assert_ne!(original, BREAKPOINT);
+    let mut recording = Recording::start(pid, &[]);
+    assert_eq!(code_byte(pid), BREAKPOINT);
+    order(&mut target, "10");
+    recording.agent.signal(Signal::KILL);
+    child::wait_until("the agent has ended", || recording.agent.has_ended());
+    child::wait_until("the breakpoint is gone", || code_byte(pid) == original);
+    order(&mut target, "10");
+    // So does one that ends in order.
+    let recording = Recording::start(pid, &[]);
+    order(&mut target, "10");
+    let (profile, _) = recording.finish();
+    assert_eq!(counts(&profile), expected(10));
+    assert_eq!(code_byte(pid), original);
+}
+
+fn number(count: u64) -> f64 {
+    f64::from(u32::try_from(count).unwrap())
+}
+
+/// It is recorded at random times, and the rest estimated.
+#[test]
+fn a_program_that_raises_all_the_time_is_estimated_and_not_slowed_down() {
+    let _machine = machine::alone();
+    let mut target = Target::start(machine::one_interpreter(), "raising");
+    let run = |target: &mut Target| {
+        target.send_line("fast");
+        let line = target.read_line();
+        let (turns, cpu) = line.split_once(' ').unwrap();
+        let (turns, cpu): (f64, f64) = (turns.parse().unwrap(), cpu.parse().unwrap());
+        (turns, cpu / turns)
+    };
+    let (_, alone) = run(&mut target);
+    let recording = Recording::start(target.pid(), &[]);
+    let mut raised = 0.0;
+    let mut with_probe = Vec::new();
+    for _ in 0..5 {
+        let (turns, cost) = run(&mut target);
+        raised += turns * 1.1;
+        with_probe.push(cost);
+    }
+    let (profile, capture) = recording.finish();
+    let (_, after) = run(&mut target);
+    let mean = with_probe.iter().sum::<f64>() / 5.0;
+    let found = number(profile.total());
+    println!(
+        "{found} of {raised}, {mean} with the probe, {alone} and {after} s without\n{}",
+        capture.messages
+    );
+    assert!(mean < alone.max(after) * 1.15);
+    assert!((found / raised - 1.0).abs() < 0.4, "{found} of {raised}");
+    let own = profile.count(|stack| stack.iter().any(|it| it.name == "raise_own"));
+    let own = number(own);
+    assert!((own / found - 1.0 / 11.0).abs() < 0.02, "{own} of {found}");
+    assert!(capture.messages.contains(" milliseconds were left out"));
+    assert!(capture.messages.contains(" is the variance"));
+}
+
+#[test]
+fn the_profiles_of_a_host_have_exceptions() {
+    let _machine = machine::alone();
+    let host = Host::start("events: [exceptions, cpu]");
+    let mut target = Target::start(machine::one_interpreter(), "raising");
+    // It is known when it was sampled, and then has the probe.
+    thread::sleep(2 * SECOND);
+    order(&mut target, "100");
+    thread::sleep(3 * SECOND);
+    let folder = host.stop();
+    let folder = folder.path().join(PROFILES);
+    let mut report = Command::new(env!("CARGO_BIN_EXE_agent"));
+    report.args(["report", "--folder", folder.to_str().unwrap()]);
+    report.args([
+        "--event",
+        "exceptions",
+        "--format",
+        "folded",
+        "--output",
+        "-",
+    ]);
+    let merged = String::from_utf8(report.output().unwrap().stdout).unwrap();
+    let profile = Folded::parse_all(&merged);
+    for (function, class) in RAISED {
+        let marker = format!("[raises: {class}]");
+        let count = profile.count(|stack| {
+            let has_function = stack.iter().any(|frame| frame.name == function);
+            has_function && stack.last().is_some_and(|leaf| leaf.name == marker)
+        });
+        assert_eq!(count, 100, "{function}: {merged}");
+    }
+}
