@@ -72,8 +72,7 @@ pub(crate) fn end_event() {
 }
 
 /// Begins what a probe does; [`false`] where another thread does so on this processor, and has been interrupted.
-/// Each call that returns [`true`]
-/// needs one of [`end_probe`].
+/// Each call that returns [`true`] needs one of [`end_probe`].
 #[inline(always)]
 pub(crate) fn begin_probe() -> bool {
     IN_PROBE.insert(processor(), 0, BPF_NOEXIST).is_ok()

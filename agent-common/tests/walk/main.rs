@@ -7,6 +7,7 @@
 #![allow(missing_docs, reason = "tests are documented by their names")]
 
 mod capabilities;
+mod exceptions;
 mod image;
 mod threads_in_turn;
 
