@@ -57,6 +57,9 @@ pub const LONG_SEARCH_NS: u64 = 50_000;
 /// of two.
 pub const CACHED_LOCATIONS: u32 = 512;
 
+/// Most time that counts for one run of the probe of exceptions, in nanoseconds: the rest was taken from it by others.
+pub const MAX_COUNTED_PROBE_NS: u64 = 20_000;
+
 /// Most time that counts for one search, in nanoseconds: the rest was taken from the processor.
 pub const MAX_COUNTED_SEARCH_NS: u64 = 2_000_000;
 

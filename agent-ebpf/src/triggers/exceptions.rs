@@ -6,6 +6,7 @@
 use agent_common::{
     counter::Counter,
     hash::Hash,
+    limits::MAX_COUNTED_PROBE_NS,
     maps::WEIGHT_UNIT,
     memory::{UserAddr, UserMemory as _},
     python::{PythonOutcome, raised_class},
@@ -61,7 +62,8 @@ pub(crate) fn on_traceback(_: ProbeContext) -> u32 {
     current::end_probe();
     // SAFETY: as above.
     let ended_ns = unsafe { bpf_ktime_get_ns() };
-    add(Counter::PROBE_NS, ended_ns.wrapping_sub(began_ns));
+    let ns = ended_ns.wrapping_sub(began_ns);
+    add(Counter::PROBE_NS, ns.min(MAX_COUNTED_PROBE_NS));
     0
 }
 

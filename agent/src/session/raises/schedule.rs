@@ -36,6 +36,12 @@ const BREAKPOINT_NS: u64 = 650;
 /// How far that may be from the truth, as a share of the whole cost.
 const UNCERTAIN: f64 = 0.15;
 
+/// By how much the probe may slow programs down at most, as far as estimates take it into account.
+const MAX_SLOWDOWN: u64 = 20;
+
+/// How much of the blocks before a block counts in estimates.
+const REMEMBERED: f64 = 0.9;
+
 /// Most windows of a block.
 const MAX_WINDOWS: u64 = 400;
 
@@ -177,9 +183,10 @@ pub(super) struct Seen {
 /// their own, without what the probe costs.
 #[derive(Debug, Default)]
 pub(super) struct Estimator {
-    /// The time of a block without its window in times of the window, over the windows of it less one: above 1 where
-    /// the probe slows programs down.
-    slowdown: Option<f64>,
+    /// CPU time of the programs outside of the windows, of the last blocks.
+    other_ns: f64,
+    /// What it would be if the windows were as the rest, but for what the probe costs.
+    expected_ns: f64,
     /// Exceptions that were raised and are not in the samples, or the other way about.
     owed: f64,
     /// Exceptions in the last window.
@@ -189,8 +196,7 @@ pub(super) struct Estimator {
 impl Estimator {
     /// The weight of exceptions in the window of a block of so many windows.
     pub(super) fn weight(&self, windows: u64) -> f64 {
-        let others = windows.saturating_sub(1) as f64;
-        let weight = 1.0 + others * self.slowdown.unwrap_or(1.0);
+        let weight = 1.0 + self.ratio(windows);
         let expected = self.last.unwrap_or(0.0);
         if expected < 1.0 {
             return weight;
@@ -198,28 +204,28 @@ impl Estimator {
         (weight + self.owed / expected).clamp(weight / 2.0, weight * 2.0)
     }
 
+    /// How much time of their own programs have outside of the window of a block, in times of that in it.
+    fn ratio(&self, windows: u64) -> f64 {
+        let others = windows.saturating_sub(1) as f64;
+        if self.expected_ns > 0.0 {
+            others * self.other_ns / self.expected_ns
+        } else {
+            others
+        }
+    }
+
     /// Takes a block into account that has ended, whose exceptions had this weight; returns the variance that it adds.
     pub(super) fn add(&mut self, seen: &Seen, weight: f64) -> u64 {
         let raises = seen.work.raises as f64;
         let cost_ns = seen.work.cost_ns();
         // What is left of the time is uncertain where the probe has taken nearly all of it.
-        let own_ns = seen
-            .window_cpu_ns
-            .saturating_sub(cost_ns)
-            .max(seen.window_cpu_ns / 50) as f64;
+        let own_ns = seen.window_cpu_ns.saturating_sub(cost_ns);
+        let own_ns = own_ns.max(seen.window_cpu_ns / MAX_SLOWDOWN) as f64;
         let others = seen.windows.saturating_sub(1) as f64;
-        let ratio = if own_ns > 0.0 {
-            seen.other_cpu_ns as f64 / own_ns
-        } else {
-            others
-        };
-        if others > 0.0 && raises > 0.0 {
-            let slowdown = (ratio / others).clamp(0.0, 100.0);
-            self.slowdown = Some(
-                self.slowdown
-                    .map_or(slowdown, |last| f64::midpoint(last, slowdown)),
-            );
-        }
+        // Of one block alone it depends on when the programs happened to run.
+        self.other_ns = self.other_ns * REMEMBERED + seen.other_cpu_ns as f64;
+        self.expected_ns = self.expected_ns * REMEMBERED + others * own_ns;
+        let ratio = self.ratio(seen.windows);
         self.owed += raises * (1.0 + ratio) - raises * weight;
         // The window of a block and the others of it are as different as those of two blocks.
         let last = self.last.replace(raises).unwrap_or(raises);
