@@ -251,7 +251,7 @@ fn a_program_that_raises_all_the_time_is_estimated_and_not_slowed_down() {
         capture.messages
     );
     assert!(mean < alone.max(after) * 1.15);
-    assert!((found / raised - 1.0).abs() < 0.4, "{found} of {raised}");
+    assert!((found / raised - 1.0).abs() < 0.5, "{found} of {raised}");
     let own = profile.count(|stack| stack.iter().any(|it| it.name == "raise_own"));
     let own = number(own);
     assert!((own / found - 1.0 / 11.0).abs() < 0.02, "{own} of {found}");

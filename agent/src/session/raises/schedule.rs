@@ -31,7 +31,7 @@ const MAX_CREDIT_NS: f64 = 100_000_000.0;
 const LOW: f64 = 0.5;
 
 /// What a run of the probe costs the program besides the time that the probe measures, in nanoseconds: the breakpoint.
-const BREAKPOINT_NS: u64 = 650;
+const BREAKPOINT_NS: u64 = 520;
 
 /// How far that may be from the truth, as a share of the whole cost.
 const UNCERTAIN: f64 = 0.15;
@@ -231,7 +231,8 @@ impl Estimator {
         let last = self.last.replace(raises).unwrap_or(raises);
         let spread = ((raises - last).powi(2) / 2.0).max(raises);
         let sampling = ratio * (ratio + 1.0) * spread;
-        let systematic = UNCERTAIN * cost_ns as f64 / own_ns.max(1.0) * raises * ratio;
+        let slowdown = (cost_ns as f64 / own_ns.max(1.0)).min(MAX_SLOWDOWN as f64);
+        let systematic = UNCERTAIN * slowdown * raises * ratio;
         (sampling + systematic.powi(2)) as u64
     }
 }
@@ -245,7 +246,7 @@ mod tests {
         Work {
             runs: 2 * raises,
             raises,
-            ns: raises.saturating_mul(3_700),
+            ns: raises.saturating_mul(3_960),
         }
     }
 

@@ -76,7 +76,7 @@ def raise_all(count):
 
 def work():
     total = 0
-    for number in range(100):
+    for number in range(600):
         total += number
     return total
 
