@@ -41,13 +41,12 @@ const PYTHON: &str = "[python]";
 
 /// Writes a profile.
 pub(super) fn write(
-    profile: &Profile,
+    table: &FrameTable<'_>,
     options: EncodeOptions,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let names = options.function_names.of(profile);
-    let table = FrameTable::new(profile, &names, options);
-    let mut costs = Costs::new(&table);
+    let profile = table.profile();
+    let mut costs = Costs::new(table);
     for sample in &profile.samples {
         costs.add(sample, options.threads);
     }
@@ -303,7 +302,10 @@ impl<T: Named + Copy + Eq + std::hash::Hash> Numbers<T> {
 mod tests {
     use super::*;
     use crate::{
-        formats::golden::{assert_golden, written},
+        formats::{
+            Format,
+            golden::{assert_golden, written},
+        },
         profile::{
             StackId,
             fixtures::{example_processes, example_profile, of_kind},
@@ -312,7 +314,7 @@ mod tests {
     };
 
     fn callgrind(profile: &Profile, threads: bool) -> String {
-        String::from_utf8(written(write, profile, threads)).unwrap()
+        String::from_utf8(written(Format::Callgrind, profile, threads)).unwrap()
     }
 
     #[test]

@@ -20,23 +20,17 @@ use super::{
     chart::Chart,
     folded::NO_FRAMES,
     json,
-    options::EncodeOptions,
     shown_frame::{FrameTable, ShownFrame, executable_path},
     thread_stacks::{by_thread, ids, printable_name},
 };
-use crate::profile::{FrameKind, Profile};
+use crate::profile::FrameKind;
 
 /// Writes a profile.
-pub(super) fn write(
-    profile: &Profile,
-    options: EncodeOptions,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let names = options.function_names.of(profile);
-    let table = FrameTable::new(profile, &names, options);
+pub(super) fn write(table: &FrameTable<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let profile = table.profile();
     let document = Document {
         trace_events: Events {
-            table: &table,
+            table,
             chart: Chart::new(profile),
         },
         display_time_unit: "ms",
@@ -253,14 +247,20 @@ mod tests {
 
     use serde_json::Value;
 
-    use super::*;
     use crate::{
-        formats::golden::{assert_golden, written},
-        profile::fixtures::{example_processes, example_profile, timed},
+        formats::{
+            Format,
+            golden::{assert_golden, written},
+        },
+        profile::{
+            Profile,
+            fixtures::{example_processes, example_profile, timed},
+        },
     };
 
     fn events(profile: &Profile) -> Vec<Value> {
-        let document: Value = serde_json::from_slice(&written(write, profile, false)).unwrap();
+        let document: Value =
+            serde_json::from_slice(&written(Format::Chrome, profile, false)).unwrap();
         document["traceEvents"].as_array().unwrap().clone()
     }
 

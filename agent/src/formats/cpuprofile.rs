@@ -29,19 +29,18 @@ use super::{
     shown_frame::{FrameTable, executable_path},
     thread_stacks::{by_thread, process_title, with_id},
 };
-use crate::profile::{Amount, Profile, Sample, StackId, ThreadIndex, Unit};
+use crate::profile::{Amount, Sample, StackId, ThreadIndex, Unit};
 
 /// Writes a profile.
 pub(super) fn write(
-    profile: &Profile,
+    table: &FrameTable<'_>,
     options: EncodeOptions,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let names = options.function_names.of(profile);
-    let table = FrameTable::new(profile, &names, options);
+    let profile = table.profile();
     let chart = Chart::of_time(profile);
     let threads = options.threads || chart.is_some() && profile.threads.len() > 1;
-    let mut tree = Tree::new(&table, threads);
+    let mut tree = Tree::new(table, threads);
     for sample in &profile.samples {
         tree.add(sample);
     }
@@ -303,15 +302,19 @@ mod tests {
 
     use super::*;
     use crate::{
-        formats::golden::{assert_golden, written},
+        formats::{
+            Format,
+            golden::{assert_golden, written},
+        },
         profile::{
+            Profile,
             fixtures::{example_processes, example_profile, of_kind, timed},
             kinds::page_faults,
         },
     };
 
     fn document(profile: &Profile, threads: bool) -> Value {
-        serde_json::from_slice(&written(write, profile, threads)).unwrap()
+        serde_json::from_slice(&written(Format::CpuProfile, profile, threads)).unwrap()
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     callgrind, chrome, cpuprofile, firefox, folded, format::Format, jsonl, options::EncodeOptions,
-    perf_script, pprof, speedscope, svg,
+    perf_script, pprof, shown_frame::FrameTable, speedscope, svg,
 };
 use crate::profile::{LineNumbers, Profile};
 
@@ -50,17 +50,21 @@ pub fn encode(
         LineNumbers::Current => profile,
         numbers => Cow::Owned(profile.with_line_numbers(numbers)),
     };
+    let with_frames = |write: &mut dyn FnMut(&FrameTable<'_>) -> io::Result<()>| {
+        let names = options.function_names.of(&profile);
+        write(&FrameTable::new(&profile, &names, options))
+    };
     let written = match format {
         Format::Pprof => pprof::write(&profile, options, out),
         Format::Folded => folded::write(&profile, options, out),
         Format::Svg => svg::write(&profile, options, out),
-        Format::Callgrind => callgrind::write(&profile, options, out),
-        Format::Chrome => chrome::write(&profile, options, out),
-        Format::Firefox => firefox::write(&profile, options, out),
-        Format::PerfScript => perf_script::write(&profile, options, out),
-        Format::JsonLines => jsonl::write(&profile, options, out),
-        Format::CpuProfile => cpuprofile::write(&profile, options, out),
-        Format::Speedscope => speedscope::write(&profile, options, out),
+        Format::Callgrind => with_frames(&mut |table| callgrind::write(table, options, out)),
+        Format::Chrome => with_frames(&mut |table| chrome::write(table, out)),
+        Format::Firefox => with_frames(&mut |table| firefox::write(table, out)),
+        Format::PerfScript => with_frames(&mut |table| perf_script::write(table, out)),
+        Format::JsonLines => with_frames(&mut |table| jsonl::write(table, out)),
+        Format::CpuProfile => with_frames(&mut |table| cpuprofile::write(table, options, out)),
+        Format::Speedscope => with_frames(&mut |table| speedscope::write(table, out)),
     };
     written.map_err(|source| EncodeError { format, source })
 }

@@ -21,7 +21,6 @@ use super::{
     chart::Chart,
     folded::NO_FRAMES,
     json,
-    options::EncodeOptions,
     shown_frame::FrameTable,
     thread_stacks::{ThreadSamples, by_thread, process_title, with_id},
 };
@@ -31,14 +30,8 @@ use crate::profile::{FrameKind, Profile, StackId, Unit};
 const NO_PERIOD_NS: u64 = 1_000_000;
 
 /// Writes a profile.
-pub(super) fn write(
-    profile: &Profile,
-    options: EncodeOptions,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let names = options.function_names.of(profile);
-    let table = FrameTable::new(profile, &names, options);
-    json::write(&Writer::new(&table).finish(), out)
+pub(super) fn write(table: &FrameTable<'_>, out: &mut dyn Write) -> io::Result<()> {
+    json::write(&Writer::new(table).finish(), out)
 }
 
 struct Writer<'a> {
@@ -205,7 +198,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        formats::golden::{assert_golden, written},
+        formats::{
+            Format,
+            golden::{assert_golden, written},
+        },
         profile::{
             fixtures::{example_processes, example_profile, of_kind, timed},
             kinds::growth,
@@ -213,7 +209,7 @@ mod tests {
     };
 
     fn document(profile: &Profile) -> Value {
-        serde_json::from_slice(&written(write, profile, false)).unwrap()
+        serde_json::from_slice(&written(Format::Firefox, profile, false)).unwrap()
     }
 
     fn weights(document: &Value) -> u64 {

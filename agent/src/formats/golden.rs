@@ -1,25 +1,23 @@
 //! Golden files: the expected output of encoders.
 
-use std::{
-    env, fs,
-    io::{self, Write},
-    path::Path,
-};
+use std::{env, fs, path::Path};
 
-use super::options::EncodeOptions;
+use super::{
+    encode::encode,
+    format::Format,
+    options::{EncodeOptions, Internals},
+};
 use crate::profile::Profile;
 
-/// The function of an encoder.
-type Encoder = fn(&Profile, EncodeOptions, &mut dyn Write) -> io::Result<()>;
-
-/// What an encoder writes, with or without threads.
-pub(crate) fn written(encoder: Encoder, profile: &Profile, threads: bool) -> Vec<u8> {
+/// A profile in a format, with all of its frames, and with or without threads.
+pub(crate) fn written(format: Format, profile: &Profile, threads: bool) -> Vec<u8> {
     let options = EncodeOptions {
         threads,
+        internals: Internals::Shown,
         ..EncodeOptions::default()
     };
     let mut bytes = Vec::new();
-    encoder(profile, options, &mut bytes).unwrap();
+    encode(profile, format, options, &mut bytes).unwrap();
     bytes
 }
 

@@ -17,7 +17,6 @@ use serde::{Serialize, Serializer};
 
 use super::{
     json, losses,
-    options::EncodeOptions,
     python_module::module,
     shown_frame::{FrameTable, executable_path},
 };
@@ -30,15 +29,10 @@ use crate::{
 const SCHEMA: u32 = 1;
 
 /// Writes a profile.
-pub(super) fn write(
-    profile: &Profile,
-    options: EncodeOptions,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let names = options.function_names.of(profile);
-    let table = FrameTable::new(profile, &names, options);
+pub(super) fn write(table: &FrameTable<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let profile = table.profile();
     json::write(&Head::of(profile), out)?;
-    let frames = FrameObjects::new(&table);
+    let frames = FrameObjects::new(table);
     for sample in &profile.samples {
         json::write(&StackLine::of(&frames, sample), out)?;
     }
@@ -265,7 +259,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        formats::golden::{assert_golden, written},
+        formats::{
+            Format,
+            golden::{assert_golden, written},
+        },
         profile::{
             fixtures::{example_processes, example_profile, of_kind, with_waits},
             kinds::{page_faults, wall},
@@ -274,7 +271,7 @@ mod tests {
 
     /// The first object and the others.
     fn lines(profile: &Profile) -> (Value, Vec<Value>) {
-        let text = String::from_utf8(written(write, profile, false)).unwrap();
+        let text = String::from_utf8(written(Format::JsonLines, profile, false)).unwrap();
         assert!(text.ends_with('\n'));
         let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
         let mut lines: Vec<Value> = lines.collect();
@@ -314,7 +311,7 @@ mod tests {
     #[test]
     fn lines_are_those_of_the_golden_file() {
         let profile = example_profile("/srv/app/main.py");
-        let text = String::from_utf8(written(write, &profile, false)).unwrap();
+        let text = String::from_utf8(written(Format::JsonLines, &profile, false)).unwrap();
         let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
         assert_golden("example.jsonl", &text);
     }

@@ -17,7 +17,6 @@ use std::io::{self, Write};
 
 use super::{
     folded::NO_FRAMES,
-    options::EncodeOptions,
     shown_frame::{FrameTable, ShownFrame, executable_path},
     thread_stacks::{ids, printable_name},
 };
@@ -27,13 +26,8 @@ use crate::profile::{FrameKind, LocationId, Profile};
 const NO_OBJECT: &str = "[agent]";
 
 /// Writes a profile.
-pub(super) fn write(
-    profile: &Profile,
-    options: EncodeOptions,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let names = options.function_names.of(profile);
-    let table = FrameTable::new(profile, &names, options);
+pub(super) fn write(table: &FrameTable<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let profile = table.profile();
     let executables = profile.executables.iter();
     let executables: Vec<_> = executables
         .map(|executable| word(&executable_path(executable)))
@@ -109,16 +103,18 @@ fn word(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::{
-        formats::golden::{assert_golden, written},
+        formats::{
+            Format,
+            golden::{assert_golden, written},
+        },
         profile::fixtures::{example_profile, timed},
     };
 
     #[test]
     fn each_sample_is_a_record() {
         let profile = timed(example_profile("/srv/app/main.py"));
-        let text = String::from_utf8(written(write, &profile, false)).unwrap();
+        let text = String::from_utf8(written(Format::PerfScript, &profile, false)).unwrap();
         let records: Vec<_> = text.split_terminator("\n\n").collect();
         assert_eq!(records.len(), profile.timed_samples().len());
         assert_golden("example.perf", &records[..24].join("\n\n"));
@@ -128,7 +124,7 @@ mod tests {
     fn names_that_look_like_fields_are_one_word() {
         let mut profile = timed(example_profile("/srv/my app/main.py"));
         profile.threads[0].name = "Thread 1".to_owned();
-        let text = String::from_utf8(written(write, &profile, false)).unwrap();
+        let text = String::from_utf8(written(Format::PerfScript, &profile, false)).unwrap();
         assert!(text.contains("Thread_1 "), "{text}");
         assert!(text.contains("\n__naïve;_线程 "), "{text}");
         assert!(text.contains(" (/srv/my_app/main.py:10)\n"), "{text}");

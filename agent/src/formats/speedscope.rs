@@ -21,7 +21,6 @@ use super::{
     chart::Chart,
     folded::NO_FRAMES,
     json,
-    options::EncodeOptions,
     shown_frame::{FrameTable, ShownFrame, executable_path},
     thread_stacks::{MeasuredStack, ThreadSamples, by_thread, process_title},
 };
@@ -31,13 +30,8 @@ use crate::profile::{Profile, ThreadIndex, Unit};
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
 /// Writes a profile.
-pub(super) fn write(
-    profile: &Profile,
-    options: EncodeOptions,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let names = options.function_names.of(profile);
-    let table = FrameTable::new(profile, &names, options);
+pub(super) fn write(table: &FrameTable<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let profile = table.profile();
     let threads = by_thread(profile);
     let chart = Chart::of_time(profile);
     let document = Document {
@@ -46,12 +40,12 @@ pub(super) fn write(
         name: title(profile),
         active_profile_index: 0,
         shared: Shared {
-            frames: Frames(&table),
+            frames: Frames(table),
         },
         profiles: threads
             .iter()
             .map(|thread| ThreadProfile {
-                table: &table,
+                table,
                 chart: chart.as_ref(),
                 thread,
             })
@@ -223,7 +217,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        formats::golden::{assert_golden, written},
+        formats::{
+            Format,
+            golden::{assert_golden, written},
+        },
         profile::{
             fixtures::{PERIOD_NS, example_processes, example_profile, of_kind, timed},
             kinds::{gil, page_faults},
@@ -231,7 +228,7 @@ mod tests {
     };
 
     fn document(profile: &Profile) -> Value {
-        serde_json::from_slice(&written(write, profile, false)).unwrap()
+        serde_json::from_slice(&written(Format::Speedscope, profile, false)).unwrap()
     }
 
     fn totals(document: &Value) -> (u64, u64) {
