@@ -10,11 +10,10 @@ use std::{
         atomic::Ordering,
         mpsc::{self, RecvTimeoutError},
     },
-    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use tracing::{error, info};
 
 use super::{
@@ -29,7 +28,7 @@ use super::{
 };
 use crate::{
     bpf::PassMaps,
-    workers::{Workers, thread_cpu_time},
+    workers::{StoppableThread, Workers, thread_cpu_time},
 };
 
 /// Most processor time of the passes, as a share of one processor's.
@@ -57,18 +56,11 @@ const RESTART: Duration = Duration::from_secs(10);
 pub struct Passes {
     settings: Settings,
     shared: Arc<Shared>,
-    thread: Option<PassThread>,
+    thread: Option<StoppableThread>,
     /// The read that was going on at the last look, and since when.
     seen: Option<((u32, u64), Instant)>,
     /// When the thread was started.
     started: Instant,
-}
-
-/// A thread that makes passes.
-struct PassThread {
-    stop: mpsc::Sender<()>,
-    ended: mpsc::Receiver<()>,
-    handle: JoinHandle<()>,
 }
 
 impl Passes {
@@ -96,28 +88,16 @@ impl Passes {
         Ok(passes)
     }
 
-    fn start_thread(&self, turn: u32) -> Result<PassThread> {
-        let (stop, stopped) = mpsc::channel();
-        let (end, ended) = mpsc::channel();
+    fn start_thread(&self, turn: u32) -> Result<StoppableThread> {
         let (settings, shared) = (self.settings.clone(), Arc::clone(&self.shared));
-        let handle = thread::Builder::new()
-            .name("passes".to_owned())
-            .spawn(move || {
-                let walker = Walker::new(settings.hash_seed, settings.with_native);
-                let passer = Passer::new(Arc::clone(&shared), walker, turn, &settings);
-                if settings.records.snapshot.is_some() {
-                    snapshot_passes::run(passer, &stopped, &shared);
-                } else {
-                    run(settings.period, passer, &stopped, &shared);
-                }
-                // Nobody may wait for it.
-                let _ = end.send(());
-            })
-            .context("cannot start a thread")?;
-        Ok(PassThread {
-            stop,
-            ended,
-            handle,
+        StoppableThread::start("passes", move |stopped| {
+            let walker = Walker::new(settings.hash_seed, settings.with_native);
+            let passer = Passer::new(Arc::clone(&shared), walker, turn, &settings);
+            if settings.records.snapshot.is_some() {
+                snapshot_passes::run(passer, stopped, &shared);
+            } else {
+                run(settings.period, passer, stopped, &shared);
+            }
         })
     }
 
@@ -134,8 +114,11 @@ impl Passes {
     ///
     /// When another one cannot be started.
     pub fn supervise(&mut self) -> Result<()> {
-        let is_over = |thread: &PassThread| thread.handle.is_finished();
-        if self.thread.as_ref().is_none_or(is_over) {
+        if self
+            .thread
+            .as_ref()
+            .is_none_or(StoppableThread::is_finished)
+        {
             // It has failed, which it has said, or too many are held up.
             if self.started.elapsed() >= RESTART && self.shared.held() < MAX_HELD {
                 let turn = self.shared.next_turn();
@@ -176,15 +159,9 @@ impl Passes {
 
     /// Ends the passes: all that was found is sent when this returns.
     pub fn stop(&mut self) {
-        let Some(thread) = self.thread.take() else {
-            return;
-        };
-        // It may have ended.
-        let _ = thread.stop.send(());
-        // A process may hold it up in a page that it controls: then it is left behind.
-        if thread.ended.recv_timeout(STOP_LIMIT) != Err(RecvTimeoutError::Timeout) {
-            // It has panicked: that was printed.
-            let _ = thread.handle.join();
+        if let Some(thread) = self.thread.take() {
+            // A process may hold it up in a page that it controls.
+            thread.stop(STOP_LIMIT);
         }
     }
 }

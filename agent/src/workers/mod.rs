@@ -8,6 +8,8 @@
 //!       └─ quarantine   subjects whose jobs took more
 //! ```
 //!
+//! Besides there is [`StoppableThread`], for work that has a thread of its own.
+//!
 //! A job is about a [`Subject`], for instance a file. One that exceeds its budget fails and puts its
 //! subject into quarantine. One that does not end, because the kernel never answers a read, is
 //! abandoned: its thread is given up and replaced.
@@ -22,6 +24,7 @@ mod lane;
 mod pace;
 mod pool;
 mod quarantine;
+mod stoppable;
 #[cfg(test)]
 mod tests;
 
@@ -33,4 +36,5 @@ pub use self::{
     pace::thread_cpu_time,
     pool::{Workers, WorkersStatus},
     quarantine::{Quarantined, Subject},
+    stoppable::StoppableThread,
 };

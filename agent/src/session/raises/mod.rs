@@ -19,20 +19,16 @@ mod sites;
 
 pub(super) use self::sites::RaiseSites;
 
-use std::{
-    sync::mpsc::{self, RecvTimeoutError},
-    thread::{self, JoinHandle},
-    time::Duration,
-};
+use std::{sync::mpsc, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use tracing::warn;
 
 use self::{
     estimate::{RaiseEstimate, SharedEstimate},
     recorder::Recorder,
 };
-use crate::bpf::RaiseProbe;
+use crate::{bpf::RaiseProbe, workers::StoppableThread};
 
 /// Most time for attaching the probe when the session starts, and for detaching it when it ends.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -40,9 +36,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// Records exceptions until this is dropped.
 pub(super) struct Raises {
     estimate: SharedEstimate,
-    stop: mpsc::Sender<()>,
-    ended: mpsc::Receiver<()>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<StoppableThread>,
 }
 
 impl Raises {
@@ -52,28 +46,18 @@ impl Raises {
     ///
     /// When the thread cannot be started.
     pub(super) fn start(probe: RaiseProbe, sites: RaiseSites) -> Result<Self> {
-        let (stop, stopped) = mpsc::channel();
         let (attach, attached) = mpsc::channel();
-        let (end, ended) = mpsc::channel();
         let estimate = SharedEstimate::default();
-        let shared = estimate.clone();
-        let thread = thread::Builder::new()
-            .name("exceptions".to_owned())
-            .spawn(move || {
-                let recorder = Recorder::new(probe, sites, shared);
-                if let Err(error) = recorder.run(&stopped, attach) {
-                    warn!("exceptions are no longer recorded: {error}");
-                }
-                // Nobody may wait for it.
-                let _ = end.send(());
-            })
-            .context("cannot start a thread")?;
+        let recorder = Recorder::new(probe, sites, estimate.clone());
+        let thread = StoppableThread::start("exceptions", move |stopped| {
+            if let Err(error) = recorder.run(stopped, attach) {
+                warn!("exceptions are no longer recorded: {error}");
+            }
+        })?;
         // Where a process holds it up the session begins without.
         let _ = attached.recv_timeout(LIMIT);
         Ok(Self {
             estimate,
-            stop,
-            ended,
             thread: Some(thread),
         })
     }
@@ -85,15 +69,8 @@ impl Raises {
 
     /// Detaches the probe: no exception is recorded when this returns.
     pub(super) fn stop(&mut self) {
-        let Some(thread) = self.thread.take() else {
-            return;
-        };
-        // It may have ended.
-        let _ = self.stop.send(());
-        // A process may hold it up: then it is left behind.
-        if self.ended.recv_timeout(LIMIT) != Err(RecvTimeoutError::Timeout) {
-            // It has panicked: that was printed.
-            let _ = thread.join();
+        if let Some(thread) = self.thread.take() {
+            thread.stop(LIMIT);
         }
     }
 }
