@@ -52,7 +52,7 @@ pub use counters::Counters;
 pub use error::Error;
 pub use handle::{Bpf, LoadOptions, PassMaps, Visits, monotonic_ns};
 pub use lock_waits::LockWaits;
-pub use probes::{AttachedProbe, ProbeCounts, RaiseProbe};
+pub use probes::{ProbeCounts, RaiseProbe};
 pub use process_map::InterpreterLocation;
 pub use records::Records;
 #[cfg(test)]
@@ -62,4 +62,5 @@ pub use rights::{give_up as give_up_sys_admin, lower as lower_sys_admin};
 pub use ring::Ring;
 pub use table_loader::{LoadedTables, NewTable, TableLoader};
 pub use thread_visits::{ThreadVisits, Visit};
+pub use uprobe_event::UprobeEvent;
 pub use walk_maps::{Rows, WalkMaps};

@@ -36,10 +36,7 @@ pub struct RaiseProbe {
     counters: CounterMap,
 }
 
-/// A place to which the probe is attached, until this is dropped: that waits as attaching it does.
-pub struct AttachedProbe(#[expect(dead_code, reason = "it is detached when dropped")] UprobeEvent);
-
-/// What the probe has counted so far.
+/// What the probe has counted, so far or in a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProbeCounts {
     /// How often it has run.
@@ -48,6 +45,18 @@ pub struct ProbeCounts {
     pub raises: u64,
     /// The time of its runs, in nanoseconds, without that of the breakpoints.
     pub ns: u64,
+}
+
+impl ProbeCounts {
+    /// What has come since another count.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            runs: self.runs.saturating_sub(before.runs),
+            raises: self.raises.saturating_sub(before.raises),
+            ns: self.ns.saturating_sub(before.ns),
+        }
+    }
 }
 
 impl RaiseProbe {
@@ -78,7 +87,7 @@ impl RaiseProbe {
         file: &Path,
         offset: u64,
         process: Option<u32>,
-    ) -> Result<AttachedProbe, Error> {
+    ) -> Result<UprobeEvent, Error> {
         attach(&self.program, file, offset, process)
     }
 
@@ -129,9 +138,7 @@ fn attach(
     file: &Path,
     offset: u64,
     process: Option<u32>,
-) -> Result<AttachedProbe, Error> {
+) -> Result<UprobeEvent, Error> {
     let attached = with_sys_admin(|| UprobeEvent::attach(program.as_fd(), file, offset, process));
-    attached
-        .map(AttachedProbe)
-        .map_err(|source| Error::Probe { source })
+    attached.map_err(|source| Error::Probe { source })
 }

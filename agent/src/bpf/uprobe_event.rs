@@ -20,9 +20,9 @@ const PMU: &str = "/sys/bus/event_source/devices/uprobe/type";
 /// `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 
-/// A place where the program runs, until this is dropped.
+/// A place where the program runs, until this is dropped: that waits as attaching it does.
 #[derive(Debug)]
-pub(super) struct UprobeEvent(#[expect(dead_code, reason = "it is closed when dropped")] OwnedFd);
+pub struct UprobeEvent(#[expect(dead_code, reason = "it is closed when dropped")] OwnedFd);
 
 impl UprobeEvent {
     /// Has a program run each time that code reaches `offset` bytes into a file, in one process or all.

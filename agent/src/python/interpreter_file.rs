@@ -186,8 +186,7 @@ impl<'a, S: Source> InterpreterFile<'a, S> {
         let Some(function) = self.symbol(TRACEBACK_FUNCTION)? else {
             return Ok(None);
         };
-        let mut first = ENDBR64;
-        first.fill(0);
+        let mut first = [0; ENDBR64.len()];
         let is_there = self.elf.initial_bytes(function.address, &mut first)?;
         // The kernel emulates a `push` for a probe, and has to run an `endbr64` elsewhere.
         let skipped = if first == ENDBR64 { ENDBR64.len() } else { 0 };

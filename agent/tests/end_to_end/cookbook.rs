@@ -203,9 +203,7 @@ impl Kitchen {
             .map(|line| line.trim_end().to_owned())
             .collect()
     }
-}
 
-impl Kitchen {
     /// The text with the paths of an interpreter in `/usr`, also where folders are left out.
     fn with_usual_paths(&self, text: &str) -> String {
         let mut text = text.replace(&self.prefix, "/usr");

@@ -12,11 +12,11 @@ use tracing::{debug, warn};
 
 use super::{
     estimate::SharedEstimate,
-    schedule::{self, Block, Credit, Estimator, Phase, Seen, WINDOW_NS, Work},
+    schedule::{self, Block, Credit, Estimator, Phase, Seen, WINDOW_NS},
     sites::{Openers, Place, RaiseSites},
 };
 use crate::{
-    bpf::{AttachedProbe, Error, ProbeCounts, RaiseProbe, monotonic_ns},
+    bpf::{Error, RaiseProbe, UprobeEvent, monotonic_ns},
     process::{self, Process, RegularFile},
 };
 
@@ -44,9 +44,6 @@ pub(super) struct Recorder {
     is_attached: bool,
     /// How long attaching it took last, in nanoseconds.
     attaching_ns: u64,
-    phase: Phase,
-    /// What the probe had counted when the phase began.
-    counted: ProbeCounts,
     credit: Credit,
     estimator: Estimator,
     estimate: SharedEstimate,
@@ -58,7 +55,7 @@ pub(super) struct Recorder {
 /// A file that is open, and the probe if it is attached.
 struct OpenPlace {
     path: PathBuf,
-    attached: Option<AttachedProbe>,
+    attached: Option<UprobeEvent>,
     /// So that the path leads to it.
     _file: RegularFile,
 }
@@ -74,8 +71,6 @@ impl Recorder {
             places: HashMap::new(),
             is_attached: true,
             attaching_ns: 0,
-            phase: Phase::All { since_ns: 0 },
-            counted: ProbeCounts::default(),
             credit: Credit::default(),
             estimator: Estimator::default(),
             estimate,
@@ -90,24 +85,30 @@ impl Recorder {
         stopped: &mpsc::Receiver<()>,
         attached: mpsc::Sender<()>,
     ) -> Result<(), Error> {
-        self.phase = Phase::All {
+        let mut phase = Phase::All {
             since_ns: monotonic_ns(),
         };
-        self.publish([self.phase.window(1.0), RaiseWindow::default()])?;
+        // Before the probe is attached: each exception counts from then on.
+        self.publish([phase.window(1.0), RaiseWindow::default()])?;
         self.follow_sites();
         drop(attached);
-        while let Ok(next) = self.act(stopped)? {
-            self.phase = next;
-            self.counted = self.probe.counts()?;
+        while let Ok(next) = self.act(&phase, stopped)? {
+            phase = next;
         }
-        self.probe.record(&RaiseWindows::default())
+        self.publish([RaiseWindow::default(); 2])
     }
 
-    /// Goes through the present phase; returns the next one.
-    fn act(&mut self, stopped: &mpsc::Receiver<()>) -> Result<Result<Phase, Stopped>, Error> {
-        match self.phase.clone() {
-            Phase::All { since_ns } => self.record_all(since_ns, stopped),
-            Phase::Block(block) => self.record_block(&block, stopped),
+    /// Goes through a phase; returns the next one.
+    fn act(
+        &mut self,
+        phase: &Phase,
+        stopped: &mpsc::Receiver<()>,
+    ) -> Result<Result<Phase, Stopped>, Error> {
+        let weight = weight_of(&self.estimator, phase);
+        self.publish([phase.window(weight), RaiseWindow::default()])?;
+        match phase {
+            Phase::All { since_ns } => self.record_all(*since_ns, stopped),
+            Phase::Block(block) => self.record_block(block, weight, stopped),
         }
     }
 
@@ -116,7 +117,7 @@ impl Recorder {
         mut since_ns: u64,
         stopped: &mpsc::Receiver<()>,
     ) -> Result<Result<Phase, Stopped>, Error> {
-        self.publish([self.phase.window(1.0), RaiseWindow::default()])?;
+        let mut counted = self.probe.counts()?;
         loop {
             if wait(monotonic_ns() + LOOK_NS, stopped).is_err() {
                 return Ok(Err(Stopped));
@@ -125,12 +126,12 @@ impl Recorder {
             let now_ns = monotonic_ns();
             let ns = now_ns.saturating_sub(since_ns);
             let counts = self.probe.counts()?;
-            let work = between(self.counted, counts);
+            let work = counts.since(counted);
             if self.credit.is_used_up(work, ns) {
                 let next = Block::new(now_ns, work, ns, |below| fastrand::u64(..below));
                 return Ok(Ok(Phase::Block(next)));
             }
-            self.counted = counts;
+            counted = counts;
             since_ns = now_ns;
         }
     }
@@ -138,11 +139,9 @@ impl Recorder {
     fn record_block(
         &mut self,
         block: &Block,
+        weight: f64,
         stopped: &mpsc::Receiver<()>,
     ) -> Result<Result<Phase, Stopped>, Error> {
-        let weight = self.estimator.weight(block.windows);
-        let window = self.phase.window(weight);
-        self.publish([window, RaiseWindow::default()])?;
         let block_cpu_ns = self.cpu_ns();
         let start_ns = block.window_ns.start;
         if start_ns.saturating_sub(monotonic_ns()) > WORTH_DETACHING_NS {
@@ -160,7 +159,7 @@ impl Recorder {
         if wait(block.decision_ns(), stopped).is_err() {
             return Ok(Err(Stopped));
         }
-        let work = between(before, self.probe.counts()?);
+        let work = self.probe.counts()?.since(before);
         let ns = block.decision_ns() - start_ns;
         let next = if schedule::is_little(work, ns) {
             Phase::All {
@@ -170,7 +169,8 @@ impl Recorder {
             let next = Block::new(block.end_ns, work, ns, |below| fastrand::u64(..below));
             Phase::Block(next)
         };
-        self.publish([window, next.window(weight_of(&self.estimator, &next))])?;
+        let next_window = next.window(weight_of(&self.estimator, &next));
+        self.publish([block.window(weight), next_window])?;
         if wait(block.window_ns.end, stopped).is_err() {
             return Ok(Err(Stopped));
         }
@@ -183,7 +183,7 @@ impl Recorder {
         let variance = self.estimator.add(
             &Seen {
                 windows: block.windows,
-                work: between(before, after),
+                work: after.since(before),
                 window_cpu_ns: after_cpu_ns.saturating_sub(before_cpu_ns),
                 other_cpu_ns: before_cpu_ns.saturating_sub(block_cpu_ns)
                     + end_cpu_ns.saturating_sub(after_cpu_ns),
@@ -290,15 +290,6 @@ impl Recorder {
         for place in self.places.values_mut() {
             place.attached = None;
         }
-    }
-}
-
-/// What the probe has done between two counts.
-fn between(before: ProbeCounts, after: ProbeCounts) -> Work {
-    Work {
-        runs: after.runs.saturating_sub(before.runs),
-        raises: after.raises.saturating_sub(before.raises),
-        ns: after.ns.saturating_sub(before.ns),
     }
 }
 

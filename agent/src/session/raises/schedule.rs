@@ -15,6 +15,8 @@ use std::ops::Range;
 
 use agent_common::maps::{RaiseWindow, WEIGHT_UNIT};
 
+use crate::bpf::ProbeCounts;
+
 /// Length of a window, in nanoseconds.
 pub(super) const WINDOW_NS: u64 = 20_000_000;
 
@@ -45,28 +47,15 @@ const REMEMBERED: f64 = 0.9;
 /// Most windows of a block.
 const MAX_WINDOWS: u64 = 400;
 
-/// What the probe has done in a time.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Work {
-    /// How often it ran.
-    pub(super) runs: u64,
-    /// How many exceptions it has recorded.
-    pub(super) raises: u64,
-    /// The time that it has measured, in nanoseconds.
-    pub(super) ns: u64,
+/// What the work of the probe has cost the programs, in nanoseconds.
+fn cost_ns(work: ProbeCounts) -> u64 {
+    let breakpoints_ns = work.runs.saturating_mul(BREAKPOINT_NS);
+    work.ns.saturating_add(breakpoints_ns)
 }
 
-impl Work {
-    /// What it has cost the programs, in nanoseconds.
-    fn cost_ns(self) -> u64 {
-        self.ns
-            .saturating_add(self.runs.saturating_mul(BREAKPOINT_NS))
-    }
-
-    /// Its cost in `ns` nanoseconds as a multiple of the budget.
-    fn budgets(self, ns: u64) -> f64 {
-        self.cost_ns() as f64 / (ns.max(1) as f64 * BUDGET)
-    }
+/// The cost of the probe's work in `ns` nanoseconds as a multiple of the budget.
+fn budgets(work: ProbeCounts, ns: u64) -> f64 {
+    cost_ns(work) as f64 / (ns.max(1) as f64 * BUDGET)
 }
 
 /// What is recorded at present.
@@ -94,13 +83,27 @@ pub(super) struct Block {
 
 impl Block {
     /// One that begins at a time, after so much work in `ns` nanoseconds; `random` gives a number below another one.
-    pub(super) fn new(start_ns: u64, work: Work, ns: u64, random: impl FnOnce(u64) -> u64) -> Self {
-        let windows = (work.budgets(ns).ceil() as u64).clamp(1, MAX_WINDOWS);
+    pub(super) fn new(
+        start_ns: u64,
+        work: ProbeCounts,
+        ns: u64,
+        random: impl FnOnce(u64) -> u64,
+    ) -> Self {
+        let windows = (budgets(work, ns).ceil() as u64).clamp(1, MAX_WINDOWS);
         let window_start_ns = start_ns + random(windows) * WINDOW_NS;
         Self {
             window_ns: window_start_ns..window_start_ns + WINDOW_NS,
             end_ns: start_ns + windows * WINDOW_NS,
             windows,
+        }
+    }
+
+    /// When exceptions are recorded, each with this weight.
+    pub(super) fn window(&self, weight: f64) -> RaiseWindow {
+        RaiseWindow {
+            start_ns: self.window_ns.start,
+            end_ns: self.window_ns.end,
+            weight: (weight * WEIGHT_UNIT as f64) as u64,
         }
     }
 
@@ -127,11 +130,7 @@ impl Phase {
                 end_ns: u64::MAX,
                 weight: WEIGHT_UNIT,
             },
-            Self::Block(block) => RaiseWindow {
-                start_ns: block.window_ns.start,
-                end_ns: block.window_ns.end,
-                weight: (weight * WEIGHT_UNIT as f64) as u64,
-            },
+            Self::Block(block) => block.window(weight),
         }
     }
 }
@@ -150,8 +149,8 @@ impl Default for Credit {
 
 impl Credit {
     /// Takes off what the last `ns` nanoseconds have cost; returns whether that was too much.
-    pub(super) fn is_used_up(&mut self, work: Work, ns: u64) -> bool {
-        self.ns += ns as f64 * BUDGET - work.cost_ns() as f64;
+    pub(super) fn is_used_up(&mut self, work: ProbeCounts, ns: u64) -> bool {
+        self.ns += ns as f64 * BUDGET - cost_ns(work) as f64;
         let is_used_up = self.ns < 0.0;
         self.ns = self.ns.clamp(0.0, MAX_CREDIT_NS);
         is_used_up
@@ -159,8 +158,8 @@ impl Credit {
 }
 
 /// Whether all exceptions can be recorded again.
-pub(super) fn is_little(work: Work, ns: u64) -> bool {
-    work.budgets(ns) < LOW
+pub(super) fn is_little(work: ProbeCounts, ns: u64) -> bool {
+    budgets(work, ns) < LOW
 }
 
 /// What the window of a block has shown.
@@ -169,7 +168,7 @@ pub(super) struct Seen {
     /// Windows of the block.
     pub(super) windows: u64,
     /// What the probe did in the window.
-    pub(super) work: Work,
+    pub(super) work: ProbeCounts,
     /// CPU time of the programs in the window, with what the probe has cost, in nanoseconds.
     pub(super) window_cpu_ns: u64,
     /// Their CPU time in the rest of the block.
@@ -217,7 +216,7 @@ impl Estimator {
     /// Takes a block into account that has ended, whose exceptions had this weight; returns the variance that it adds.
     pub(super) fn add(&mut self, seen: &Seen, weight: f64) -> u64 {
         let raises = seen.work.raises as f64;
-        let cost_ns = seen.work.cost_ns();
+        let cost_ns = cost_ns(seen.work);
         // What is left of the time is uncertain where the probe has taken nearly all of it.
         let own_ns = seen.window_cpu_ns.saturating_sub(cost_ns);
         let own_ns = own_ns.max(seen.window_cpu_ns / MAX_SLOWDOWN) as f64;
@@ -242,8 +241,8 @@ mod tests {
     use super::*;
 
     /// So many exceptions, each of which costs 5 us.
-    fn work(raises: u64) -> Work {
-        Work {
+    fn work(raises: u64) -> ProbeCounts {
+        ProbeCounts {
             runs: 2 * raises,
             raises,
             ns: raises.saturating_mul(3_960),
@@ -332,9 +331,9 @@ mod tests {
     fn what_is_recorded_whole_has_no_error() {
         let seen = |raises, windows: u64| Seen {
             windows,
-            work: Work {
+            work: ProbeCounts {
                 raises,
-                ..Work::default()
+                ..ProbeCounts::default()
             },
             window_cpu_ns: WINDOW_NS,
             other_cpu_ns: (windows - 1) * WINDOW_NS,
