@@ -280,10 +280,21 @@ pub struct ObjectLayout {
     pub values_head: u16,
     /// Bytes before an object at which a pointer to its attributes stands, where there is one.
     pub before_object: u16,
+    /// Bytes of the `PyGC_Head` before an object that is collected, at most; 0 in free-threaded builds, which have none.
+    pub gc_head: u16,
     /// How an instance keeps its attributes.
     pub instance: InstanceStyle,
     /// How a dictionary's keys begin.
     pub keys: KeysStyle,
+}
+
+impl ObjectLayout {
+    /// `tp_flags`: sixteen pointers and sizes after `tp_basicsize`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn class_flags(&self) -> u16 {
+        self.class_basic_size.wrapping_add(136)
+    }
 }
 
 /// Where the exception is that a thread is raising.

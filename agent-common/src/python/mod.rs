@@ -14,6 +14,7 @@ mod text;
 mod thread_state;
 mod thread_walk;
 mod walk;
+mod written;
 
 pub use attribute::{AttributeName, Attributes, MAX_ATTRIBUTES};
 pub use code_cache::{Revalidation, trusted_since};
@@ -31,3 +32,4 @@ pub use thread_state::{
 };
 pub use thread_walk::{ProcessPointers, StateList, ThreadWalk, WalkPosition};
 pub use walk::{PythonStep, PythonWalk};
+pub use written::written_part;

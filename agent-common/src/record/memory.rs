@@ -1,6 +1,6 @@
 //! Types of memory.
 
-/// The type of the memory that a sample is about.
+/// The type of the memory that a sample is about, or what of it was written to.
 #[repr(transparent)]
 #[cfg_attr(
     feature = "user",
@@ -18,4 +18,10 @@ impl MemoryType {
     pub const ANONYMOUS: Self = Self(2);
     /// Memory that processes share: `tmpfs`, System V and anonymous shared memory.
     pub const SHARED: Self = Self(4);
+    /// The reference count of a Python object.
+    pub const REFERENCE_COUNT: Self = Self(8);
+    /// What the garbage collector keeps with a Python object.
+    pub const GC_HEADER: Self = Self(16);
+    /// Contents of objects, and memory that is not Python's.
+    pub const DATA: Self = Self(32);
 }

@@ -98,6 +98,7 @@ pub(crate) const LAYOUT: Layout = Layout {
         dict_values: 40,
         values_head: 0,
         before_object: 24,
+        gc_head: 16,
         instance: InstanceStyle::VALUES_OR_DICT,
         keys: KeysStyle::LOG2,
     },

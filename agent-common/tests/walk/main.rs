@@ -10,6 +10,7 @@ mod capabilities;
 mod exceptions;
 mod image;
 mod threads_in_turn;
+mod written;
 
 use agent_common::{
     limits::{LEAF_FRAMES, MAX_FRAMES, MAX_VISITED, ROOT_FRAMES},

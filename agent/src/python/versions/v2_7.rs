@@ -96,6 +96,7 @@ const LAYOUT: Layout = Layout {
         dict_values: 40,
         values_head: 0,
         before_object: 0,
+        gc_head: 32,
         instance: InstanceStyle::OPAQUE,
         keys: KeysStyle::SIZE,
     },

@@ -99,6 +99,7 @@ const LAYOUT: Layout = Layout {
         dict_values: 40,
         values_head: 8,
         before_object: 24,
+        gc_head: 16,
         instance: InstanceStyle::INLINE_VALUES,
         keys: KeysStyle::LOG2,
     },
@@ -148,6 +149,7 @@ const FREE_THREADED: Layout = Layout {
         dict_keys: 48,
         dict_values: 56,
         before_object: 8,
+        gc_head: 0,
         ..LAYOUT.object
     },
     exception: ExceptionLayout {

@@ -95,6 +95,7 @@ const LAYOUT: Layout = Layout {
         dict_values: 40,
         values_head: 0,
         before_object: 0,
+        gc_head: 32,
         instance: InstanceStyle::DICT_OFFSET,
         keys: KeysStyle::SIZE,
     },

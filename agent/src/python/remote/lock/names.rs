@@ -14,9 +14,6 @@ const MAX_OBJECT_ATTRIBUTES: u32 = 512;
 /// Most variables of a module that are looked at.
 const MAX_GLOBALS: u32 = 2048;
 
-/// `tp_basicsize` to `tp_flags`: sixteen pointers and sizes.
-const BASIC_SIZE_TO_FLAGS: u16 = 136;
-
 impl<M: UserMemory> LockReader<'_, M> {
     /// The name of a variable that refers to a lock, and how many entries of dictionaries and objects were looked
     /// at: at most [`Self::MAX_ENTRIES`]. Finds out which object the lock is where that is not known yet.
@@ -71,7 +68,7 @@ impl<M: UserMemory> LockReader<'_, M> {
             return Some(false);
         }
         let class = UserAddr(self.memory.word(object.field(fields.class)).ok()?);
-        let flags = class.field(fields.class_basic_size + BASIC_SIZE_TO_FLAGS);
+        let flags = class.field(fields.class_flags());
         Some(self.memory.word(flags).ok()? & wanted == wanted)
     }
 
