@@ -1,14 +1,12 @@
 //! Which of the bytes by which memory grows are samples.
 //!
-//! Invariant: of each [`GROWTH_PERIOD_BYTES`] exactly one byte is a sample, at a random place, so that no
+//! Invariant: of each period exactly one byte is a sample, at a random place, so that no
 //! loop grows in lockstep with them, and the total is exact but for the last ones.
 
-use crate::limits::GROWTH_PERIOD_BYTES;
-
-/// Bytes by which something has grown.
+/// Bytes by which something has grown, of each `PERIOD` of which one is a sample.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SampledGrowth {
+pub struct SampledGrowth<const PERIOD: u64> {
     /// Bytes since the last whole period.
     grown: u64,
     /// The byte of this period that is a sample.
@@ -19,7 +17,7 @@ pub struct SampledGrowth {
     deferred: u64,
 }
 
-impl SampledGrowth {
+impl<const PERIOD: u64> SampledGrowth<PERIOD> {
     /// Nothing yet.
     pub const NEW: Self = Self {
         grown: 0,
@@ -27,6 +25,9 @@ impl SampledGrowth {
         owed: 0,
         deferred: 0,
     };
+
+    /// Most bytes that are taken back: more than a processor counts for itself.
+    const MAX_OWED: u64 = 4 * PERIOD;
 
     /// Adds bytes; returns how many samples are among them. `random` is any number.
     #[inline(always)]
@@ -39,16 +40,16 @@ impl SampledGrowth {
         let end = before.wrapping_add(bytes - paid);
         let was_to_come = before == 0 || self.place >= before;
         if before == 0 {
-            self.place = u64::from(random) % GROWTH_PERIOD_BYTES;
+            self.place = u64::from(random) % PERIOD;
         }
-        let periods = end / GROWTH_PERIOD_BYTES;
-        self.grown = end % GROWTH_PERIOD_BYTES;
+        let periods = end / PERIOD;
+        self.grown = end % PERIOD;
         if periods == 0 {
             return u64::from(was_to_come && self.place < end);
         }
         // The rest of the first one, whole ones, and a part of the last one.
         let first = u64::from(was_to_come);
-        self.place = u64::from(random.rotate_left(16)) % GROWTH_PERIOD_BYTES;
+        self.place = u64::from(random.rotate_left(16)) % PERIOD;
         let last = u64::from(self.place < self.grown);
         first + (periods - 1) + last
     }
@@ -62,18 +63,21 @@ impl SampledGrowth {
     /// Takes bytes back that were added to another one by mistake.
     #[inline(always)]
     pub fn owe(&mut self, bytes: u64) {
-        let most = MAX_OWED;
         let owed = self.owed.wrapping_add(bytes);
-        self.owed = if owed > most { most } else { owed };
+        self.owed = if owed > Self::MAX_OWED {
+            Self::MAX_OWED
+        } else {
+            owed
+        };
     }
 }
-
-/// Most bytes that are taken back: more than a processor counts for itself.
-const MAX_OWED: u64 = 4 * GROWTH_PERIOD_BYTES;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::GROWTH_PERIOD_BYTES;
+
+    type Growth = SampledGrowth<GROWTH_PERIOD_BYTES>;
 
     /// A generator of random numbers (`SplitMix64`'s finalizer).
     fn random(state: &mut u64) -> u32 {
@@ -86,7 +90,7 @@ mod tests {
     #[test]
     fn each_period_has_one_sample() {
         for step in [1, 4096, 3 * 4096, 70_000, GROWTH_PERIOD_BYTES, 2 << 20] {
-            let (mut growth, mut state) = (SampledGrowth::default(), step);
+            let (mut growth, mut state) = (Growth::default(), step);
             let (mut samples, mut bytes) = (0, 0);
             for _ in 0..100_000 {
                 samples += growth.add(step, random(&mut state));
@@ -99,7 +103,7 @@ mod tests {
 
     #[test]
     fn who_grows_in_lockstep_gets_a_fair_share() {
-        let (mut growth, mut state) = (SampledGrowth::default(), 7);
+        let (mut growth, mut state) = (Growth::default(), 7);
         let mut samples = [0_u64; 2];
         // Three quarters of each period are one's, always the same.
         for _ in 0..20_000 {
@@ -112,16 +116,16 @@ mod tests {
 
     #[test]
     fn what_is_owed_comes_back_first() {
-        let mut growth = SampledGrowth::default();
+        let mut growth = Growth::default();
         growth.owe(3 * 4096);
         assert_eq!(growth.add(3 * 4096, 0), 0);
         assert_eq!(growth.add(1, 0), 1);
-        let mut growth = SampledGrowth::default();
+        let mut growth = Growth::default();
         growth.defer(GROWTH_PERIOD_BYTES);
         assert_eq!(growth.add(GROWTH_PERIOD_BYTES, 0), 2);
         growth.owe(u64::MAX / 2);
         growth.owe(u64::MAX / 2);
-        assert_eq!(growth.add(MAX_OWED, 0), 0);
+        assert_eq!(growth.add(Growth::MAX_OWED, 0), 0);
         assert_eq!(growth.add(GROWTH_PERIOD_BYTES, 0), 1);
     }
 }

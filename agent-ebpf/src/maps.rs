@@ -25,8 +25,8 @@ use aya_ebpf::{
 };
 
 use crate::values::{
-    AddressSearch, CachedLocation, CodeCache, CountedPages, NativeSampler, ProcessCounters,
-    ProcessPages, Sampler, Slots, ThreadCache, ThreadNameRecord, Wakes,
+    AddressSearch, CachedLocation, CodeCache, CountedPages, NativeSampler, PendingWrite,
+    ProcessCounters, ProcessPages, Sampler, Slots, ThreadCache, ThreadNameRecord, Wakes,
 };
 
 /// Records for the agent. When it is full the record is dropped and counted.
@@ -204,6 +204,11 @@ pub(crate) static LOCK_WAITS: HashMap<u32, LockWait> =
 /// What is recorded of the visited thread. One pass at a time uses it.
 #[map]
 pub(crate) static VISIT: PerCpuArray<WholeVisit> = PerCpuArray::with_max_entries(1, 0);
+
+/// The write on each processor whose page fault the kernel resolves, see
+/// [`copy_on_write`](crate::triggers::copy_on_write). Written and read by the BPF programs.
+#[map]
+pub(crate) static PENDING_WRITES: PerCpuArray<PendingWrite> = PerCpuArray::with_max_entries(1, 0);
 
 /// What each processor or thread has counted of a process's resident pages, see
 /// [`resident`](crate::resident). Written and read by the BPF programs; the least recently used one is

@@ -27,7 +27,7 @@ use crate::{
         add,
     },
     task::Task,
-    values::{CountedPages, MEMORY_TYPES, ProcessCounters, ProcessPages},
+    values::{CountedPages, KERNEL_TYPES, MEMORY_TYPES, ProcessCounters, ProcessPages},
 };
 
 /// The numbers of the kernel's types of memory (`MM_FILEPAGES`, `MM_ANONPAGES`, `MM_SHMEMPAGES`), and ours.
@@ -36,9 +36,6 @@ const TYPES: [(u32, MemoryType); MEMORY_TYPES] = [
     (1, MemoryType::ANONYMOUS),
     (3, MemoryType::SHARED),
 ];
-
-/// How many types the kernel counts, `MM_SWAPENTS` (2) among them.
-const KERNEL_TYPES: usize = 4;
 
 /// Set in the keys of what threads have counted.
 const OF_THREAD: u64 = 1 << 63;
@@ -105,6 +102,39 @@ pub(crate) fn after_fault() -> Due {
     let mut due = counters.sample(0, file + copied_file.cast_signed(), Due::NONE);
     due = counters.sample(1, anonymous, due);
     counters.sample(2, shared + copied_shared.cast_signed(), due)
+}
+
+/// What this processor or thread counts now of the current process, by the kernel's numbers of types.
+#[inline(always)]
+pub(crate) fn counted_here() -> [i32; KERNEL_TYPES] {
+    let task = Task::current();
+    if field(|layout| layout.of_thread) != 0 {
+        return task.counted_pages();
+    }
+    let counters = task
+        .memory()
+        .wrapping_add(field(|layout| layout.counters).into());
+    let address = |number: u32| {
+        let pointer = offset(number).wrapping_add(field(|layout| layout.of_processors));
+        let name: u64 = read(counters.wrapping_add(pointer.into()));
+        name.wrapping_add(processor_memory())
+    };
+    let [(file, _), (anonymous, _), (shared, _)] = TYPES;
+    counts_at(&[address(file), address(anonymous), address(shared)])
+}
+
+/// Whether a fault before which this was counted has given the process more pages, not one in place of another: of the
+/// same type, which changes no count, or of another one, which changes two.
+#[inline(always)]
+pub(crate) fn has_grown(before: [i32; KERNEL_TYPES], after: [i32; KERNEL_TYPES]) -> bool {
+    let has_changed = |(number, _): (u32, MemoryType)| {
+        let (before, after) = (before[kernel_index(number)], after[kernel_index(number)]);
+        // A thread now and then hands over what it has counted, before the fault is resolved.
+        let is_handed_over = field(|layout| layout.of_thread) != 0 && after == 0;
+        after != before && !is_handed_over
+    };
+    let [file, anonymous, shared] = TYPES;
+    has_changed(anonymous) != (has_changed(file) || has_changed(shared))
 }
 
 /// How many of the pages by which a type has changed were replaced by anonymous ones.

@@ -31,4 +31,5 @@ profile_kinds! {
     LOCK_RELEASE = 10, "The same, in nanoseconds, of who released the locks.";
     GROWTH = 11, "Growth of resident memory, in bytes.";
     EXCEPTIONS = 12, "Exceptions that were raised, as events.";
+    COPY_ON_WRITE = 13, "Memory that was copied because it was written to, in bytes.";
 }

@@ -8,6 +8,7 @@
 //! [`exceptions`], is interrupted by all of them, and by other threads: it has values of its own.
 
 pub(crate) mod clock;
+pub(crate) mod copy_on_write;
 pub(crate) mod cpu_hotplug;
 pub(crate) mod exceptions;
 pub(crate) mod growth;

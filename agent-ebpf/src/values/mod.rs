@@ -16,7 +16,9 @@ mod wakes;
 pub(crate) use code_cache::{CodeCache, CodeCacheEntry, VALID_UNIT_NS};
 pub(crate) use last_fault::LastFault;
 pub(crate) use location::CachedLocation;
-pub(crate) use resident_pages::{CountedPages, MEMORY_TYPES, ProcessCounters, ProcessPages};
+pub(crate) use resident_pages::{
+    CountedPages, KERNEL_TYPES, MEMORY_TYPES, PendingWrite, ProcessCounters, ProcessPages,
+};
 pub(crate) use sampler::{AddressSearch, NativeSampler, SampledStacks, Sampler, WaitEnd};
 pub(crate) use slots::Slots;
 pub(crate) use thread_cache::{CACHED_FRAMES, ThreadCache, copy};

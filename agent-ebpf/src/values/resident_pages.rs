@@ -1,9 +1,16 @@
 //! What is counted of a process's resident pages.
 
-use agent_common::{growth::SampledGrowth, layout::MAX_COUNTER_BYTES};
+use agent_common::{
+    growth::SampledGrowth,
+    layout::MAX_COUNTER_BYTES,
+    limits::{COPY_PERIOD_BYTES, GROWTH_PERIOD_BYTES},
+};
 
 /// Types of memory that are counted: those of files, anonymous and shared memory.
 pub(crate) const MEMORY_TYPES: usize = 3;
+
+/// How many types the kernel counts, `MM_SWAPENTS` (2) among them.
+pub(crate) const KERNEL_TYPES: usize = 4;
 
 /// The counters of a process, as the kernel keeps them side by side.
 pub(crate) type ProcessCounters = [u64; (MAX_COUNTER_BYTES / 8) as usize];
@@ -20,7 +27,7 @@ pub(crate) struct CountedPages {
     /// Its pages of each type, as they were when it was read last.
     pub(crate) pages: [i64; MEMORY_TYPES],
     /// By how much it has grown.
-    pub(crate) growth: [SampledGrowth; MEMORY_TYPES],
+    pub(crate) growth: [SampledGrowth<GROWTH_PERIOD_BYTES>; MEMORY_TYPES],
 }
 
 /// What has been counted for all threads of a process.
@@ -49,4 +56,19 @@ impl ProcessPages {
         memory: 0,
         pages: [0; MEMORY_TYPES],
     };
+}
+
+/// The page fault that this processor resolves, as far as it may be a write to memory that has to be copied.
+#[repr(C)]
+pub(crate) struct PendingWrite {
+    /// The address, 0 where none is pending.
+    pub(crate) address: u64,
+    /// The thread.
+    pub(crate) tid: u32,
+    /// 1 when a page was allocated for it.
+    pub(crate) has_page: u32,
+    /// What was counted here before it was, by the kernel's numbers of types.
+    pub(crate) counted: [i32; KERNEL_TYPES],
+    /// What was copied on this processor.
+    pub(crate) copied: SampledGrowth<COPY_PERIOD_BYTES>,
 }

@@ -49,6 +49,9 @@ const TRACEPOINTS: [(&str, &str); 5] = [
     ("on_cpu_hotplug", "cpuhp_exit"),
 ];
 
+/// The program that is told of pages that are allocated, and its tracepoint.
+const PAGE_ALLOCATED: (&str, &str) = ("on_page_allocated", "mm_page_alloc");
+
 /// Where the registers of a thread are in its kernel stack on kernels without
 /// `bpf_task_pt_regs` (before Linux 5.15): a `pt_regs` of this size at the end of 16 KiB.
 const REGISTERS_IN_STACK: u32 = (16 << 10)
@@ -135,7 +138,8 @@ impl Bpf {
             kernel_layout.registers = REGISTERS_IN_STACK;
         }
         let growth = options.kinds.contains(&&kinds::growth::KIND);
-        if growth && kernel_layout.resident == ResidentLayout::default() {
+        let copies = options.kinds.contains(&&kinds::copy_on_write::KIND);
+        if (growth || copies) && kernel_layout.resident == ResidentLayout::default() {
             return Err(Error::ResidentCounters);
         }
         let with_native = u32::from(options.with_native);
@@ -170,6 +174,10 @@ impl Bpf {
         let raise_probe = has_probes.then(|| RaiseProbe::load(&mut object));
         let raise_probe = raise_probe.transpose()?.map(Box::new);
         for (program, tracepoint) in TRACEPOINTS {
+            attach(&mut object, program, tracepoint)?;
+        }
+        if copies {
+            let (program, tracepoint) = PAGE_ALLOCATED;
             attach(&mut object, program, tracepoint)?;
         }
         let tables = TableLoader::take(&mut object, has_visits)?;

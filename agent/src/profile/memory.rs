@@ -1,4 +1,4 @@
-//! Which type of memory a sample is about: a marker as the leaf of the stack, from which the label follows.
+//! Which type of memory a sample is about, or what of it was written to: a marker as the leaf of the stack, from which the label follows.
 
 use agent_common::record::MemoryType;
 
@@ -11,12 +11,18 @@ pub enum Memory {
     Anonymous,
     /// Memory that processes share.
     Shared,
+    /// Of memory that was written to, the reference count of a Python object.
+    ReferenceCount,
+    /// What the garbage collector keeps with a Python object.
+    GcHeader,
+    /// Contents of objects, and memory that is not Python's.
+    Data,
 }
 
 /// A type, its number in records, its label and its marker.
 type Row = (Memory, MemoryType, &'static str, &'static str);
 
-const ROWS: [Row; 3] = [
+const ROWS: [Row; 6] = [
     (Memory::File, MemoryType::FILE, "file", "[file memory]"),
     (
         Memory::Anonymous,
@@ -30,6 +36,19 @@ const ROWS: [Row; 3] = [
         "shared",
         "[shared memory]",
     ),
+    (
+        Memory::ReferenceCount,
+        MemoryType::REFERENCE_COUNT,
+        "reference count",
+        "[reference count]",
+    ),
+    (
+        Memory::GcHeader,
+        MemoryType::GC_HEADER,
+        "gc header",
+        "[gc header]",
+    ),
+    (Memory::Data, MemoryType::DATA, "data", "[data]"),
 ];
 
 impl Memory {
@@ -53,6 +72,12 @@ impl Memory {
         ROWS[self as usize].2
     }
 
+    /// Whether it is what was written to, not a type of memory.
+    #[must_use]
+    pub fn is_written_part(self) -> bool {
+        matches!(self, Self::ReferenceCount | Self::GcHeader | Self::Data)
+    }
+
     /// Name of the marker that is the leaf of its stacks.
     #[must_use]
     pub fn marker(self) -> &'static str {
@@ -70,7 +95,8 @@ mod tests {
             assert_eq!(Memory::from_type(number), Some(memory));
             assert_eq!(Memory::from_marker(marker), Some(memory));
             assert_eq!((memory.label(), memory.marker()), (label, marker));
-            assert_eq!(marker, format!("[{label} memory]"));
+            let is_type = marker == format!("[{label} memory]");
+            assert!(is_type || marker == format!("[{label}]"), "{marker}");
         }
         assert_eq!(Memory::from_type(MemoryType::NONE), None);
         assert_eq!(Memory::from_marker("[gc]"), None);

@@ -45,7 +45,14 @@ const MOST_RUNS: usize = 3;
 
 /// Lines of the summary, of which only the label and the first part count: which small libraries and threads there
 /// are is a matter of chance.
-const LISTS: [&str; 5] = ["CPU", "running", "waiting", "libraries", "threads"];
+const LISTS: [&str; 6] = [
+    "CPU",
+    "running",
+    "waiting",
+    "written",
+    "libraries",
+    "threads",
+];
 
 fn cookbook() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/cookbook.md")

@@ -18,6 +18,7 @@ mod chart;
 mod closed_pipe;
 mod container;
 mod cookbook;
+mod copy_on_write;
 mod cpu_seconds;
 mod cpu_split;
 mod dashboard;

@@ -103,7 +103,7 @@ pub fn check_processors(kernel: Kernel, agent: &Path, interpreters: &[Interprete
 pub fn check_events(kernel: Kernel, agent: &Path, interpreters: &[Interpreter]) -> Result<()> {
     let guest = guest(agent, interpreters)?;
     guest.write("command", include_str!("../../vm/events"))?;
-    guest.write("growing.py", include_str!("../../vm/growing.py"))?;
+    guest.write("memory.py", include_str!("../../vm/memory.py"))?;
     guest.write("raising.py", include_str!("../../vm/raising.py"))?;
     run_check(&Machine::new(kernel)?, &guest, CHECK_LIMIT)
 }

@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::{library::library, rank::busiest_processes, share::percent};
 use crate::{
-    profile::{FrameKind, Location, Process, Profile, Sample, Thread, Unit, Wait},
+    profile::{FrameKind, Location, Memory, Process, Profile, Sample, Thread, Unit, Wait},
     text::printable,
 };
 
@@ -26,6 +26,7 @@ pub(super) fn lines(profile: &Profile, width: usize) -> Vec<String> {
         running(profile),
         waiting(profile),
         gil(profile),
+        memory(profile),
         shares("libraries", libraries(profile), profile),
         shares("threads", threads(profile), profile),
     ];
@@ -180,6 +181,21 @@ fn gil(profile: &Profile) -> Option<Line> {
     let all = profile.total().saturating_add(without);
     let text = || format!("held in {} of the samples", share(profile.total(), all));
     (without != 0).then(|| ("GIL", text(), Vec::new()))
+}
+
+/// Which memory it was, or what of it was written to, where that was recorded.
+fn memory(profile: &Profile) -> Option<Line> {
+    let mut values = HashMap::<Memory, u64>::new();
+    for sample in &profile.samples {
+        if let Some(memory) = profile.leaf_markers(sample).memory {
+            add(&mut values, memory, sample.value);
+        }
+    }
+    let is_written = values.keys().any(|memory| memory.is_written_part());
+    let label = if is_written { "written" } else { "memory" };
+    let rows = values.into_iter();
+    let rows = rows.map(|(memory, value)| (memory.label().to_owned(), value));
+    shares(label, rows.collect(), profile)
 }
 
 /// Values of libraries, by the innermost function.

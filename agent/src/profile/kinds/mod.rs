@@ -3,6 +3,7 @@
 //! Invariant: nothing else compares kinds; aggregation, formats, exporters and the summary take from a
 //! [`Kind`] what differs.
 
+pub mod copy_on_write;
 pub mod cpu;
 pub mod exceptions;
 mod foreign;
@@ -40,6 +41,7 @@ impl Kind {
         &page_faults::KIND,
         &major_faults::KIND,
         &growth::KIND,
+        &copy_on_write::KIND,
         &exceptions::KIND,
     ];
 

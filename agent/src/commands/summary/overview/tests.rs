@@ -2,7 +2,7 @@ use super::{fitting, lines, processes_line};
 use crate::profile::{
     Profile, Sample, Thread, ThreadIndex,
     fixtures::{example_processes, example_profile, of_kind, with_waits},
-    kinds::{gil, gil_held, lock, lock_release, off_cpu, page_faults, wall},
+    kinds::{copy_on_write, gil, gil_held, growth, lock, lock_release, off_cpu, page_faults, wall},
 };
 
 /// The lines, each with its first word and the rest.
@@ -41,6 +41,30 @@ fn libraries_are_packages_and_files() {
         libraries.starts_with("/srv/app 53 %, json 38 %, [kernel] 5 %, x;y 2 %, [jit] 0.8 %, "),
         "{libraries}"
     );
+}
+
+#[test]
+fn memory_has_its_types_or_what_of_it_was_written_to() {
+    let of = |kind, markers: &[(usize, &str)]| {
+        with_waits(of_kind(example_profile("/srv/app/main.py"), kind), markers)
+    };
+    let grown = of(
+        &growth::KIND,
+        &[(0, "[anonymous memory]"), (1, "[file memory]")],
+    );
+    let memory = line(&grown, "memory").unwrap();
+    assert!(memory.starts_with("anonymous "), "{memory}");
+    assert!(memory.contains(" %, file "), "{memory}");
+    let copied = of(
+        &copy_on_write::KIND,
+        &[(0, "[reference count]"), (1, "[data]")],
+    );
+    let written = line(&copied, "written").unwrap();
+    assert!(written.starts_with("reference count "), "{written}");
+    assert!(written.contains(" %, data "), "{written}");
+    assert_eq!(line(&copied, "memory"), None);
+    let cpu = example_profile("/srv/app/main.py");
+    assert_eq!((line(&cpu, "memory"), line(&cpu, "written")), (None, None));
 }
 
 #[test]
