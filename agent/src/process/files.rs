@@ -52,6 +52,15 @@ impl FileIdentity {
         let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         u64::try_from(self.modified[0]).is_ok_and(|modified| modified + 1 >= time.as_secs())
     }
+
+    /// Whether the contents or what the file system keeps of the file have changed after a time: also when it has
+    /// replaced another one, whatever its time of modification was set to.
+    #[must_use]
+    pub fn is_changed_after(&self, time: SystemTime) -> bool {
+        let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let [seconds, nanoseconds] = self.changed.map(|part| u64::try_from(part).unwrap_or(0));
+        (seconds, nanoseconds) > (time.as_secs(), time.subsec_nanos().into())
+    }
 }
 
 impl From<&FileStatus> for FileIdentity {

@@ -227,6 +227,17 @@ impl Process {
         Ok(namespace != own)
     }
 
+    /// Its working directory, as an absolute path for [`Self::open_in_root`].
+    ///
+    /// # Errors
+    ///
+    /// When the process is gone or access is denied.
+    pub fn working_directory(&self) -> Result<PathBuf, Error> {
+        let link = fs::readlinkat(&self.directory, "cwd", Vec::new())
+            .map_err(|errno| Error::new(self.pid, "cwd", errno))?;
+        Ok(OsString::from_vec(link.into_bytes()).into())
+    }
+
     /// Its file descriptors.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, fs, process::Command, thread, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use tempfile::TempDir;
 use xtask::interpreters::Interpreter;
 
 use super::{
@@ -465,6 +466,44 @@ fn frames_are_shown_as_they_are_wanted() {
         for name in internals {
             assert!(!whole.contains(name), "{name}: {whole}");
         }
+    });
+}
+
+/// Also in the text, of a script by its name alone, and with a warning if the file is another one by now.
+#[test]
+fn source_lines_are_those_of_the_files_of_the_process() {
+    let _machine = machine::alone();
+    machine::for_each_named(&["2.7", "3.8", "3.12"], |interpreter| {
+        let folder = TempDir::new().unwrap();
+        let script = folder.path().join("asleep.py");
+        let line = "time.sleep(  600)  # until\u{1b}[31m it is killed";
+        let program =
+            format!("import time, sys\nprint('ready')\nsys.stdout.flush()\n\nif 1:\n\t{line}\t\n");
+        fs::write(&script, program).unwrap();
+        let mut command = mortal(&interpreter.path);
+        command
+            .args(["-s", "-B", "asleep.py"])
+            .current_dir(folder.path());
+        let target = Target::from_command(command);
+        let frame = |options: &str| {
+            let threads = threads(target.pid(), options);
+            let frame = with_function(&threads, "<module>");
+            frames(frame[0]).last().unwrap().clone()
+        };
+        assert_eq!(frame("--no-native")["source"], Value::Null);
+        assert_eq!(frame("--no-native --source")["source"], line);
+        let shown = text(target.pid(), "--source");
+        let escaped = line.replace('\u{1b}', "\\u{1b}");
+        let place = format!("asleep.py:6)\n        {escaped}\n");
+        let warning = "Changed since the process was started";
+        assert!(shown.contains(&place), "{shown}");
+        assert!(!shown.contains(warning), "{shown}");
+        // When the process was started is known to a tenth of a second.
+        thread::sleep(Duration::from_secs(1));
+        fs::write(&script, "import time\n").unwrap();
+        let shown = text(target.pid(), "--source");
+        assert!(shown.contains(warning), "{shown}");
+        assert!(!shown.contains(&escaped), "{shown}");
     });
 }
 

@@ -44,6 +44,10 @@ pub(super) struct DumpFlags {
     #[arg(long, conflicts_with = "no_native")]
     inlined: bool,
 
+    /// The source line of each Python frame too, where its file can be read
+    #[arg(long)]
+    source: bool,
+
     /// Time after which a thread that has no stack yet is shown without one
     #[arg(short, long, value_name = "TIME", default_value = "2s", value_parser = values::duration)]
     timeout: Duration,
@@ -67,6 +71,7 @@ impl TryFrom<DumpFlags> for DumpOptions {
                 internals: flags.internals,
                 inlined: flags.inlined,
             },
+            source: flags.source,
             timeout: flags.timeout,
             json: flags.json,
         })

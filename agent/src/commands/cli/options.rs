@@ -80,6 +80,7 @@ pub struct WaitOptions {
 
 /// Options of `agent dump`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct DumpOptions {
     /// The processes.
     pub processes: ProcessSelection,
@@ -89,6 +90,8 @@ pub struct DumpOptions {
     pub native: bool,
     /// Which of them are shown.
     pub frames: ShownFrames,
+    /// Whether to show source lines.
+    pub source: bool,
     /// Time after which a thread that has no stack yet is shown without one.
     pub timeout: Duration,
     /// Whether to print JSON.

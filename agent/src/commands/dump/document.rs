@@ -55,6 +55,8 @@ pub(super) struct DumpedProcess {
     pub(super) runtime: Option<String>,
     /// Whether it is stopped, by a signal or a debugger.
     pub(super) stopped: bool,
+    /// Source files that may have changed since it was started, so that lines of them may be others; with `--source`.
+    pub(super) changed_files: Vec<String>,
     /// Its threads, the main thread first.
     pub(super) threads: Vec<DumpedThread>,
 }
@@ -167,6 +169,7 @@ impl DumpedProcess {
             executable: path(&found.process.executable),
             runtime: Some(found.process.runtime).filter(|runtime| !runtime.is_empty()),
             stopped: is_stopped(pid),
+            changed_files: Vec::new(),
             threads: Vec::new(),
         }
     }

@@ -20,6 +20,8 @@ pub(super) struct DumpedFrame {
     pub(super) line: Option<u32>,
     /// The first line of its function.
     pub(super) first_line: Option<u32>,
+    /// The text of its line, with `--source` and where the file can be read.
+    pub(super) source: Option<String>,
     /// The file with its machine code, or `[jit]`, `[vdso]`, `[kernel]`.
     pub(super) executable: Option<String>,
     /// Address of its instruction in that file, in hexadecimal.
@@ -64,6 +66,7 @@ fn of_location(profile: &Profile, location: &Location) -> Vec<DumpedFrame> {
         file: None,
         line: None,
         first_line: None,
+        source: None,
         executable: executable.map(|executable| executable.name().into_owned()),
         address: code.map(|code| format!("{:#x}", code.address)),
         inlined: false,

@@ -3,6 +3,8 @@
 mod capture;
 mod document;
 mod frames;
+mod source_file;
+mod source_lines;
 mod text;
 
 use std::{
@@ -25,7 +27,10 @@ use super::{
 /// One sentence that says what to do.
 pub(super) async fn run(options: &DumpOptions) -> Result<ExitCode> {
     let capture = capture::take(options).await?;
-    let document = Document::new(&capture, options.frames);
+    let mut document = Document::new(&capture, options.frames);
+    if options.source {
+        source_lines::add(&mut document);
+    }
     if options.json {
         print_by(|output| {
             serde_json::to_writer_pretty(&mut *output, &document)?;

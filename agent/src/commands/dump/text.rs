@@ -15,6 +15,12 @@ use crate::{
 const NAME_WIDTH: usize = 60;
 const COMMAND_WIDTH: usize = 200;
 
+/// Columns of a source line.
+const SOURCE_WIDTH: usize = 100;
+
+/// Most files that are named because they may have changed.
+const MAX_CHANGED: usize = 3;
+
 /// Whether there are colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Colours(bool);
@@ -85,6 +91,7 @@ impl fmt::Display for Text<'_> {
                 let spread = document.spread_ms;
                 writeln!(formatter, "Stacks were taken within {spread:.1} ms")?;
             }
+            write_changed(formatter, &process.changed_files)?;
             for thread in &process.threads {
                 self.write_thread(formatter, thread)?;
             }
@@ -118,6 +125,13 @@ impl Text<'_> {
                 writeln!(formatter, "    {text}")?;
             } else {
                 writeln!(formatter, "    {}{text}{}", colours.dim(), colours.end())?;
+            }
+            if let Some(source) = &frame.source {
+                let source = source.replace('\t', " ");
+                let source = printable(&source);
+                let source = shortened(&source, SOURCE_WIDTH);
+                let (dim, end) = (colours.dim(), colours.end());
+                writeln!(formatter, "        {dim}{source}{end}")?;
             }
         }
         Ok(())
@@ -191,6 +205,24 @@ fn write_head(formatter: &mut fmt::Formatter<'_>, process: &DumpedProcess) -> fm
     writeln!(formatter)
 }
 
+/// Writes which source files may be other ones by now, if any.
+fn write_changed(formatter: &mut fmt::Formatter<'_>, files: &[String]) -> fmt::Result {
+    if files.is_empty() {
+        return Ok(());
+    }
+    let shown = &files[..files.len().min(MAX_CHANGED)];
+    let shown: Vec<_> = shown.iter().map(|file| printable(file)).collect();
+    write!(
+        formatter,
+        "Changed since the process was started, so source lines may be wrong: {}",
+        shown.join(", ")
+    )?;
+    match files.len() - shown.len() {
+        0 => writeln!(formatter),
+        more => writeln!(formatter, " and {more} more"),
+    }
+}
+
 fn name_text(name: &str) -> String {
     let name = printable(name).replace('"', "\\\"");
     shortened(&name, NAME_WIDTH).into_owned()
@@ -233,6 +265,7 @@ mod tests {
             file: (kind == DumpedKind::Python).then(|| "app.py".to_owned()),
             line: (kind == DumpedKind::Python).then_some(7),
             first_line: None,
+            source: (kind == DumpedKind::Python).then(|| "return\t\u{1b} 7".to_owned()),
             executable: executable.map(str::to_owned),
             address: executable.map(|_| "0x1b".to_owned()),
             inlined: false,
@@ -303,6 +336,7 @@ mod tests {
                 executable: "/usr/bin/python3.12".to_owned(),
                 runtime: Some("CPython 3.12.1".to_owned()),
                 stopped: true,
+                changed_files: ["a", "b\n", "c", "d"].map(|it| format!("{it}.py")).into(),
                 threads,
             }],
         }
@@ -319,12 +353,14 @@ Deadlock: 8 \"a\\u{1b}\\\"b\" waits for one, held by 9 \"worker\", which waits f
 Process 7: python app.py
 CPython 3.12.1 (/usr/bin/python3.12); 4 threads, 1 without a proved stack; the process is stopped
 Stacks were taken within 1.2 ms
+Changed since the process was started, so source lines may be wrong: a.py, b\\n.py, c.py and 1 more
 
 Thread 7 \"MainThread\": running, holds the GIL, collects garbage
     read (libc.so.6)
     libz.so.1+0x1b
     [jit]
     Box.load (app.py:7)
+        return \\u{1b} 7
     [frames left out]
 
 Thread 8 \"a\\u{1b}\\\"b\": waiting for the GIL, held by 7 \"MainThread\"
