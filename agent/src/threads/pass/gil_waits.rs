@@ -1,0 +1,98 @@
+//! Waits for the GIL: who holds it, and on whose account they are.
+
+use std::{collections::HashSet, sync::Arc, time::Instant};
+
+use agent_common::{
+    record::{NativeUnwindStatus, ProfileKind, PythonUnwindStatus, Sample, WaitReason},
+    visit::ThreadVisit,
+};
+
+use super::{LIMIT, PassError, Passer};
+use crate::threads::{
+    batch::BlockedThread,
+    gil::{GilHolders, GilWait, Holder},
+    known_thread::Shown,
+};
+
+impl Passer {
+    /// Reads who holds the GILs of the processes whose threads run or wait for them.
+    pub(super) fn gil_holders(&mut self, heads: &[ThreadVisit]) -> Result<GilHolders, PassError> {
+        let deadline = Instant::now() + LIMIT;
+        let is_concerned = |head: &&ThreadVisit| {
+            let known = self.threads.get(&head.tid);
+            known.is_some_and(|known| match known.shown {
+                Shown::Elsewhere { .. } => true,
+                Shown::Waiting(reason) => reason == WaitReason::GIL,
+            })
+        };
+        let concerned = heads.iter().filter(is_concerned).map(|head| head.tgid);
+        let concerned: HashSet<u32> = concerned.collect();
+        let threads = heads
+            .iter()
+            .map(|head| (head.tgid, head.thread_pointer, head.tid));
+        let mut holders = GilHolders::of_processes(&concerned, threads);
+        for tgid in concerned {
+            if Instant::now() >= deadline {
+                break;
+            }
+            let shared = Arc::clone(&self.shared);
+            let read = shared.read(self.turn, tgid, || {
+                self.open_process(tgid)?;
+                Some(self.processes.get_mut(&tgid)?.gil_holders())
+            })?;
+            if let Some(read) = read {
+                holders.add(tgid, &read);
+            }
+        }
+        Ok(holders)
+    }
+
+    /// Adds the sample of a wait for the GIL, of which `waiting` is that of elapsed time.
+    pub(super) fn add_gil_wait(&mut self, waiting: &Sample, wait: GilWait, holders: &GilHolders) {
+        let tgid = waiting.tgid;
+        let holder = if wait.pass == self.pass {
+            // It held the GIL while the other one was proved to wait.
+            holders.thread(tgid, wait.holder)
+        } else {
+            holders.holder(tgid, wait.gil)
+        };
+        let of_gil = |sample| Sample {
+            kind: ProfileKind::GIL,
+            ..sample
+        };
+        match holder {
+            Holder::Thread(holding) if holding != waiting.tid => {
+                let known = self.threads.get(&holding);
+                if let Some((known, reason)) = known.and_then(|it| Some((it, it.waits_with_gil()?)))
+                {
+                    let sample = known.sample(waiting.time_ns, waiting.value, reason);
+                    self.batch.gil_waits.push((of_gil(sample), waiting.tid));
+                } else {
+                    // It runs, or has got the GIL since its stack was read.
+                    self.batch.blocked.push(BlockedThread {
+                        tgid,
+                        holder: holding,
+                        tid: waiting.tid,
+                        elapsed_ns: waiting.value,
+                    });
+                }
+            }
+            // It is free, or the thread has got it since: it is being handed over.
+            Holder::Nobody | Holder::Thread(_) => {
+                self.batch.gil_waits.push((of_gil(*waiting), 0));
+            }
+            Holder::Unknown => {
+                let unknown = Sample {
+                    tid: 0,
+                    stack: 0,
+                    native_stack: 0,
+                    python_status: PythonUnwindStatus::TORN,
+                    native_status: NativeUnwindStatus::NOT_WALKED,
+                    wait: WaitReason::NONE,
+                    ..of_gil(*waiting)
+                };
+                self.batch.gil_waits.push((unknown, waiting.tid));
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What is noted of the locks for which threads were proved to wait: their names, who holds them, and that the ends
+//! of the waits are to be recorded.
+
+use agent_common::{maps::LockWait, record::WaitReason};
+
+use super::{Passer, reading::Read};
+use crate::threads::{deadlocks::OwnedLock, known_thread::Shown, locks::FoundLock};
+
+impl Passer {
+    /// The name of the lock for which a thread was proved to wait, if it is known.
+    pub(super) fn lock_name(&mut self, tid: u32, found: FoundLock) -> Option<String> {
+        let process = self.threads.get(&tid)?.visit.tgid;
+        let name = self.processes.get_mut(&process)?.locks.name(found)?;
+        Some(name.to_owned())
+    }
+
+    /// Has the end of a thread's wait recorded, which it was proved to be in; with none, that of no other one.
+    pub(super) fn note_lock_wait(&mut self, tid: u32, wait: Option<LockWait>) {
+        let Some(mut waits) = self.shared.lock_waits() else {
+            return;
+        };
+        let Some(known) = self.threads.get_mut(&tid) else {
+            return;
+        };
+        known.lock_wait = wait;
+        match wait {
+            Some(wait) if waits.note(tid, wait) => {}
+            Some(_) => {
+                known.lock_wait = None;
+                self.shared.status.add_unrecorded();
+            }
+            None if known.is_noted => waits.forget(tid),
+            None => {}
+        }
+        known.is_noted = known.lock_wait.is_some();
+    }
+
+    /// Notes who holds the lock for which a thread was proved to wait.
+    pub(super) fn note_lock_owner(&mut self, tid: u32, read: &Read, name: Option<&str>) {
+        let Some(owned) = read.lock_owner.clone() else {
+            self.owned_locks.remove(&tid);
+            return;
+        };
+        let name = name.unwrap_or("an RLock").to_owned();
+        self.owned_locks.insert(tid, OwnedLock { name, ..owned });
+    }
+
+    /// Records deadlocks, if they are wanted: of threads whose waits are proved and go on.
+    pub(super) fn find_deadlocks(&self) {
+        let Some(deadlocks) = &self.records.deadlocks else {
+            return;
+        };
+        let waits = |tid: &u32, owned: &OwnedLock| {
+            self.threads.get(tid).is_some_and(|known| {
+                known.shown == Shown::Waiting(WaitReason::LOCK)
+                    && known.stack.is_some()
+                    && known.visit.switches == owned.switches
+                    && known.visit.tgid == owned.process
+            })
+        };
+        let waiting = self.owned_locks.iter();
+        let waiting = waiting.filter(|(tid, owned)| waits(tid, owned));
+        deadlocks.add(&waiting.map(|(tid, owned)| (*tid, owned)).collect());
+    }
+}

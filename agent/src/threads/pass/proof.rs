@@ -1,0 +1,253 @@
+//! Reads the stacks of threads, and proves them.
+//!
+//! Invariant: a stack is used only if its thread was on no processor and made no context switch from before its
+//! registers were read until after the last read of its memory.
+
+use std::{collections::HashMap, io, sync::Arc, time::Instant};
+
+use agent_common::{record::WaitReason, visit::ThreadVisit};
+
+use super::{LIMIT, PassError, Passer, changed::Changed, reading::Read};
+use crate::{
+    bpf::monotonic_ns,
+    threads::{
+        locks::{FoundLock, NamedLock},
+        names,
+        page_cache::PageCache,
+    },
+};
+
+/// Stacks that are read before they are proved, at the first attempt. Most threads wait for long; one that
+/// ran meanwhile is read again on its own.
+const CHUNK: usize = 32;
+
+/// Most chunks of a pass with many threads: each visits all threads of the process again.
+const MAX_CHUNKS: usize = 16;
+
+/// Times that the stack of a thread that runs for short times is read again.
+const ATTEMPTS: usize = 6;
+
+/// A thread that ran while its stack was read.
+struct Again {
+    tgid: u32,
+    tid: u32,
+    /// The pages of the last walk.
+    pages: Vec<u64>,
+    /// Why it waited when the pass saw it.
+    reason: WaitReason,
+    /// What was recorded of it since.
+    details: Option<Changed>,
+}
+
+impl Passer {
+    /// Reads the stacks of threads and proves them.
+    pub(super) fn read_stacks(&mut self, changed: &[Changed]) -> Result<(), PassError> {
+        let deadline = Instant::now() + LIMIT;
+        let mut again = Vec::new();
+        for chunk in changed.chunks(CHUNK.max(changed.len() / MAX_CHUNKS)) {
+            if Instant::now() < deadline {
+                self.read_chunk(chunk, &mut again)?;
+            } else {
+                for changed in chunk {
+                    self.give_up(changed.visit.tid);
+                }
+            }
+        }
+        for again in again {
+            if Instant::now() < deadline {
+                self.read_again(again)?;
+            } else {
+                self.give_up(again.tid);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads and proves some stacks; those of threads that ran meanwhile are to be read again.
+    fn read_chunk(&mut self, chunk: &[Changed], again: &mut Vec<Again>) -> Result<(), PassError> {
+        self.shared.visits().begin_chunk()?;
+        for changed in chunk {
+            if let Some(process) = self.processes.get(&changed.visit.tgid) {
+                process.memory.clear();
+            }
+        }
+        let mut walked = HashMap::with_capacity(chunk.len());
+        for changed in chunk {
+            let visit = changed.visit;
+            if let Some(known) = self.threads.get_mut(&visit.tid) {
+                known.reset();
+            }
+            if let Some(read) = self.read(changed)?
+                && self.note(&visit)?
+            {
+                if let Some(known) = self.threads.get_mut(&visit.tid) {
+                    known.reason = read.reason;
+                    known.gil = read.gil;
+                }
+                walked.insert(visit.tid, (visit, read));
+            } else {
+                self.give_up(visit.tid);
+            }
+        }
+        for (head, details) in self.visit_noted(chunk.len())? {
+            let Some((before, read)) = walked.remove(&head.tid) else {
+                continue;
+            };
+            if did_not_run(&before, &head) {
+                self.set_stack(head.tid, &read);
+            } else {
+                again.push(Again {
+                    tgid: head.tgid,
+                    tid: head.tid,
+                    pages: read.pages,
+                    reason: read.reason,
+                    details,
+                });
+            }
+        }
+        // They have ended.
+        for tid in walked.into_keys() {
+            self.give_up(tid);
+        }
+        Ok(())
+    }
+
+    /// Reads the stack of a thread again that runs for short times: as a copy of the pages of its last
+    /// walk, which is walked when it is proved.
+    ///
+    /// A stack of another wait than the one that the pass has seen is not used: long waits would be seen
+    /// more often than they are.
+    fn read_again(&mut self, mut again: Again) -> Result<(), PassError> {
+        let Again { tgid, tid, .. } = again;
+        // It may have been closed to read others.
+        if self.open_process(tgid).is_none() {
+            self.give_up(tid);
+            return Ok(());
+        }
+        for _ in 0..ATTEMPTS {
+            let changed = match again.details.take() {
+                Some(changed) => changed,
+                None => match self.select(tid)? {
+                    Some(changed) => changed,
+                    // It runs.
+                    None => continue,
+                },
+            };
+            let shared = Arc::clone(&self.shared);
+            let processes = &self.processes;
+            let copied = shared.read(self.turn, tgid, || {
+                let process = processes.get(&tgid)?;
+                process.memory.take_snapshot(&again.pages);
+                Some(())
+            });
+            if copied.map_err(PassError::from)?.is_none() {
+                break;
+            }
+            self.shared.visits().begin_chunk()?;
+            if !self.note(&changed.visit)? {
+                break;
+            }
+            let seen = self.visit_noted(1)?.pop();
+            let Some((head, details)) = seen.filter(|(head, _)| head.tid == tid) else {
+                // It has ended.
+                break;
+            };
+            if !did_not_run(&changed.visit, &head) {
+                again.details = details;
+                continue;
+            }
+            let Some(read) = self.read(&changed)? else {
+                break;
+            };
+            if !read.is_complete {
+                // The walk has led to other pages.
+                again.pages.extend(read.pages);
+                again.pages.sort_unstable();
+                again.pages.dedup();
+                continue;
+            }
+            let memory = self.processes.get(&tgid).map(|process| &process.memory);
+            if read.reason != again.reason || !memory.is_some_and(PageCache::is_alive) {
+                break;
+            }
+            self.set_stack(tid, &read);
+            self.clear_memory(tgid);
+            return Ok(());
+        }
+        self.clear_memory(tgid);
+        self.give_up(tid);
+        Ok(())
+    }
+
+    /// Visits a thread once more; [`None`] while it runs.
+    fn select(&mut self, tid: u32) -> Result<Option<Changed>, PassError> {
+        let mut visits = self.shared.visits();
+        visits.begin_chunk()?;
+        visits.select(tid).map_err(io::Error::other)?;
+        drop(visits);
+        let seen = self.visit_noted(1)?.pop();
+        Ok(seen.and_then(|(_, details)| details))
+    }
+
+    /// Notes that a stack was read; [`false`] where there is no room, and it cannot be proved.
+    fn note(&self, visit: &ThreadVisit) -> Result<bool, PassError> {
+        let noted = self.shared.visits().note(visit);
+        noted.map_err(|error| io::Error::other(error).into())
+    }
+
+    /// Visits those again that were noted in this chunk.
+    fn visit_noted(&self, count: usize) -> Result<Vec<(ThreadVisit, Option<Changed>)>, PassError> {
+        let mut seen = Vec::with_capacity(count);
+        for visit in self.shared.visits().visit_noted()? {
+            seen.push((visit.head, Changed::of(&visit)));
+        }
+        Ok(seen)
+    }
+
+    /// Takes over a stack that is proved, and sends its records.
+    fn set_stack(&mut self, tid: u32, read: &Read) {
+        let name = read.lock.and_then(|found| self.lock_name(tid, found));
+        self.note_lock_wait(tid, read.lock_wait);
+        self.note_lock_owner(tid, read, name.as_deref());
+        let process = self.threads.get(&tid).map_or(0, |known| known.visit.tgid);
+        let lock = name.map(|name| NamedLock::new(self.walker.seed(), process, &name));
+        if let Some(known) = self.threads.get_mut(&tid) {
+            known.gil = read.gil;
+            known.lock = lock.as_ref().map_or(0, |lock| lock.hash);
+            let is_named = !read.lock.is_some_and(FoundLock::is_deferred);
+            known.set_stack(read.stack, read.stack.is_whole && is_named, monotonic_ns());
+            if let Some(name) = &read.name {
+                known.name_due_ns = names::due_ns(read.stack.python_status, monotonic_ns());
+                self.batch.add_reference(name);
+            }
+        }
+        if let Some(lock) = &lock
+            && self.batch.is_new(lock.hash)
+        {
+            self.batch.add_reference(&lock.record);
+        }
+        read.records.send(&read.stack, &mut self.batch);
+    }
+
+    fn clear_memory(&self, tgid: u32) {
+        if let Some(process) = self.processes.get(&tgid) {
+            process.memory.clear();
+        }
+    }
+
+    /// The stack of a thread could not be proved.
+    fn give_up(&mut self, tid: u32) {
+        self.shared.status.add_unproved();
+        self.shared.visits().forget(tid);
+        if let Some(known) = self.threads.get_mut(&tid) {
+            known.stack = None;
+        }
+    }
+}
+
+/// Whether a thread did not run between two visits, before and after its memory was read.
+fn did_not_run(before: &ThreadVisit, after: &ThreadVisit) -> bool {
+    after.on_cpu == 0
+        && after.switches == before.switches
+        && after.start_time_ns == before.start_time_ns
+}

@@ -1,0 +1,151 @@
+//! Reads the stack of a thread once, and what it waits for, without proof.
+
+use std::sync::Arc;
+
+use agent_common::{
+    maps::LockWait,
+    record::{PythonUnwindStatus, WaitReason, WantedTable},
+};
+
+use super::{PassError, Passer, changed::Changed};
+use crate::{
+    bpf::monotonic_ns,
+    threads::{
+        deadlocks::OwnedLock,
+        gil::GilWait,
+        locks::FoundLock,
+        names,
+        process::awaited_word,
+        walker::{Source, StackRecords, Walked},
+    },
+};
+
+/// What was read of a thread.
+pub(super) struct Read {
+    pub(super) stack: Walked,
+    pub(super) records: StackRecords,
+    /// The record of the thread's name, if it is to be sent.
+    pub(super) name: Option<Vec<u8>>,
+    pub(super) reason: WaitReason,
+    pub(super) gil: Option<GilWait>,
+    pub(super) lock: Option<FoundLock>,
+    /// The wait for it, if its end is to be recorded.
+    pub(super) lock_wait: Option<LockWait>,
+    /// Who holds it, if that is wanted and known; without its name.
+    pub(super) lock_owner: Option<OwnedLock>,
+    /// The pages of the walk.
+    pub(super) pages: Vec<u64>,
+    /// Whether all of them were there.
+    pub(super) is_complete: bool,
+}
+
+impl Passer {
+    /// Reads the stack of a thread, its name, and why it waits; [`None`] where its process has ended or is
+    /// left out, or is not known yet.
+    pub(super) fn read(&mut self, changed: &Changed) -> Result<Option<Read>, PassError> {
+        let shared = Arc::clone(&self.shared);
+        let read = shared.read(self.turn, changed.visit.tgid, || self.try_read(changed));
+        Ok(read?)
+    }
+
+    fn try_read(&mut self, changed: &Changed) -> Option<Read> {
+        let Changed {
+            visit,
+            details,
+            kernel,
+        } = changed;
+        self.open_process(visit.tgid)?;
+        let Self {
+            shared,
+            walker,
+            processes,
+            threads,
+            batch,
+            pass,
+            with_gil,
+            locks,
+            records: wanted_records,
+            ..
+        } = self;
+        let process = processes.get_mut(&visit.tgid)?;
+        let known = threads.get(&visit.tid)?;
+        process.memory.begin_walk();
+        let reason = process.reason(visit, &details.registers);
+        let gil = (*with_gil && reason == WaitReason::GIL)
+            .then(|| process.gil_wait(&details.registers))
+            .flatten()
+            .map(|(gil, holder)| GilWait {
+                gil,
+                holder,
+                pass: *pass,
+            });
+        let thread_id = process.thread_id(visit.thread_pointer);
+        let mut wanted = Vec::new();
+        let mut is_stale = false;
+        let (stack, records) = loop {
+            let states = process.states(thread_id, is_stale).to_vec();
+            let source = Source {
+                maps: &shared.maps,
+                memory: &process.memory,
+                interpreter: process.interpreter.as_ref(),
+                states: &states,
+                thread_id,
+                registers: &details.registers,
+                kernel,
+                tgid: visit.tgid,
+            };
+            let (stack, records) = walker.walk(
+                &source,
+                &mut process.code,
+                &mut process.symbols,
+                &mut wanted,
+                batch,
+            );
+            let is_lost = stack.python_status == PythonUnwindStatus::THREAD_FAULT;
+            if !is_lost || is_stale || states.is_empty() {
+                break (stack, records);
+            }
+            is_stale = true;
+        };
+        for executable in wanted {
+            batch.want_table(WantedTable::of(executable, visit.tgid));
+        }
+        let lock = (locks.is_some() && reason == WaitReason::LOCK)
+            .then(|| process.lock(&details.registers, thread_id, walker.scratch()))
+            .flatten();
+        let is_recorded = reason == WaitReason::LOCK && shared.lock_waits().is_some();
+        let word = awaited_word(&details.registers).filter(|_| is_recorded);
+        let lock_wait = word.map(|word| LockWait {
+            start_time_ns: visit.start_time_ns,
+            switches: visit.switches,
+            word,
+        });
+        let (pages, is_complete) = process.memory.wanted();
+        // In pages that a proof does not need.
+        let lock = lock.map(|lock| process.look_up_lock(lock, walker.scratch()));
+        let is_wanted = wanted_records.deadlocks.is_some();
+        let owner = lock.filter(|_| is_wanted);
+        let owner = owner.and_then(|lock| process.lock_owner(lock, walker.scratch()));
+        let lock_owner = owner.map(|owner| OwnedLock {
+            process: visit.tgid,
+            switches: visit.switches,
+            thread_id,
+            owner,
+            name: String::new(),
+        });
+        let is_due = is_complete && monotonic_ns() >= known.name_due_ns;
+        let name = is_due.then(|| names::record(visit, details, &stack, process, walker.scratch()));
+        Some(Read {
+            stack,
+            records,
+            name,
+            reason,
+            gil,
+            lock,
+            lock_wait,
+            lock_owner,
+            pages,
+            is_complete,
+        })
+    }
+}

@@ -1,0 +1,69 @@
+//! What a pass says of a thread: its samples.
+
+use agent_common::{
+    record::{ProfileKind, Sample, WaitReason},
+    visit::ThreadVisit,
+};
+
+use super::Passer;
+use crate::threads::{
+    batch::{LockWaitSample, RunningThread},
+    gil::GilHolders,
+    known_thread::{KnownThread, Shown},
+};
+
+impl Passer {
+    /// Adds the sample of a thread.
+    pub(super) fn add_sample(
+        &mut self,
+        head: &ThreadVisit,
+        holders: &GilHolders,
+        time_ns: u64,
+        elapsed_ns: u64,
+    ) {
+        let Some(known) = self.threads.get(&head.tid) else {
+            // One of more than are remembered.
+            let unknown = KnownThread::new(*head);
+            let sample = unknown.sample(time_ns, elapsed_ns, WaitReason::OTHER);
+            self.batch.samples.push(sample);
+            return;
+        };
+        if let Some(times) = &self.records.gil_times {
+            let at_rest = known
+                .stack
+                .filter(|_| matches!(known.shown, Shown::Waiting(_)));
+            let holds = holders.holds(head.tgid, head.tid) == Some(true)
+                || at_rest.is_some_and(|stack| stack.holds_gil);
+            let waits = known.shown == Shown::Waiting(WaitReason::GIL);
+            times.add(head.tgid, head.tid, elapsed_ns, holds, waits);
+        }
+        match known.shown {
+            Shown::Elsewhere { is_runnable } => self.batch.running.push(RunningThread {
+                tgid: head.tgid,
+                tid: head.tid,
+                elapsed_ns,
+                is_runnable,
+                holds_gil: holders.holds(head.tgid, head.tid),
+            }),
+            Shown::Waiting(reason) => {
+                let sample = known.sample(time_ns, elapsed_ns, reason);
+                self.batch.samples.push(sample);
+                if self.locks.is_some() && reason == WaitReason::LOCK {
+                    let of_lock = Sample {
+                        kind: ProfileKind::LOCK,
+                        ..sample
+                    };
+                    self.batch.lock_waits.push(LockWaitSample {
+                        sample: of_lock,
+                        lock: known.lock,
+                        switches: known.lock_wait.map_or(0, |wait| wait.switches),
+                        start_time_ns: head.start_time_ns,
+                    });
+                }
+                if let (WaitReason::GIL, Some(wait)) = (reason, known.gil) {
+                    self.add_gil_wait(&sample, wait, holders);
+                }
+            }
+        }
+    }
+}
