@@ -20,6 +20,7 @@ mod clock;
 mod counting;
 mod drain;
 mod end;
+mod eviction;
 mod eviction_schedule;
 mod examinations;
 mod lock_releases;
@@ -36,17 +37,21 @@ pub mod recording;
 mod rescan;
 mod rescan_schedule;
 mod running_threads;
+mod scope;
 mod seed;
+mod settings;
 mod signals;
 mod snapshot;
+mod status;
 mod thread_names;
 mod unwind_tables;
+mod wake;
+mod windows;
 
 #[cfg(feature = "testing")]
 pub use self::counting::{Counting, Received};
 pub use self::{
     clock::Began,
-    counting::Events,
     drain::DrainStatus,
     end::{End, EndReason},
     eviction_schedule::{Due, EvictionSchedule, GENERATION, InUse},
@@ -54,20 +59,21 @@ pub use self::{
     observer::{Observer, Origin},
     profile_builder::ProfileBuilder,
     profiles::{KERNEL_THREADS_NAME, Profiles},
+    scope::Scope,
+    settings::{SampleTimes, Settings},
     signals::Signals,
     unwind_tables::LeftOut,
 };
 
 use std::{
     collections::HashSet,
-    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
 use agent_common::record::ProfileKind;
 use anyhow::{Context as _, Result};
 use tokio::{
-    sync::oneshot::{self, error::TryRecvError},
+    sync::oneshot,
     task::spawn_blocking,
     time::{Interval, MissedTickBehavior, interval, sleep_until, timeout_at},
 };
@@ -75,22 +81,21 @@ use tracing::warn;
 
 use self::{
     drain::Drain,
-    examinations::{Examined, Running},
+    examinations::Running,
     raises::{RaiseSites, Raises},
     rescan_schedule::RescanSchedule,
     seed::random_seed,
-    unwind_tables::{TableJob, UnwindTables},
+    settings::{counting_of, lock_naming, sampled_kinds},
+    unwind_tables::UnwindTables,
 };
 use crate::{
-    aggregate::{Filter, Window},
-    binaries::executables::MappedExecutables,
-    bpf::{self, Bpf, Counters, LoadOptions, Visits},
+    aggregate::Filter,
+    bpf::{Bpf, LoadOptions},
     process,
-    profile::{CPU, Kind, Periods, Profile, RecordedExceptions},
+    profile::{Kind, Periods, Profile},
     symbolize::{Haste, NativeSymbolizer},
-    targets::{discovery::Discovery, examiner::Finding, launch::Program},
-    threads::{self, GilLocations, LockNaming, PassStatus, Passes, WaitRecords},
-    workers::WorkersStatus,
+    targets::{discovery::Discovery, launch::Program},
+    threads::{self, GilLocations, Passes},
 };
 
 /// How often the session looks after what no event announces.
@@ -99,160 +104,10 @@ const TICK: Duration = Duration::from_secs(1);
 /// Most time until the processes that run already have been examined when sampling starts.
 const START_LIMIT: Duration = Duration::from_secs(10);
 
-/// Most time that a window waits for examinations of its processes when it has ended.
-const SETTLE_LIMIT: Duration = Duration::from_millis(500);
-
 /// Most time for building a profile after a signal has ended the capture. Look-ups end long before, by
 /// [`Haste`]; what is left takes longer only where other processes use the CPUs, and is no reason to
 /// lose the profile.
 const FINISH_LIMIT: Duration = Duration::from_secs(5);
-
-/// How to sample.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// What to sample.
-    pub kinds: Vec<&'static Kind>,
-    /// Time between two samples.
-    pub periods: Periods,
-    /// Whether to walk native and kernel frames too.
-    pub native: bool,
-    /// Whether to look at who holds the GIL.
-    pub gil: bool,
-    /// Whether samples of threads that keep others waiting say which, and names of locks have their addresses.
-    pub wait_identities: bool,
-    /// What is wanted of waits besides samples.
-    pub records: WaitRecords,
-    /// Which exceptions are recorded.
-    pub exceptions: RecordedExceptions,
-    /// Whether profiles say when their samples were taken.
-    pub times: SampleTimes,
-    /// Most bytes that the symbols of files take.
-    pub symbol_bytes: usize,
-}
-
-/// What becomes of the times of samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SampleTimes {
-    /// They are dropped: samples are counted alone.
-    #[default]
-    Dropped,
-    /// The profiles of the session have a [timeline](Profile::timeline).
-    Kept,
-}
-
-/// How to name the locks for which threads wait, if a kind is about them.
-fn lock_naming(settings: &Settings) -> Option<LockNaming> {
-    let mut kinds = settings.kinds.iter();
-    let naming = if settings.wait_identities {
-        LockNaming::WithAddresses
-    } else {
-        LockNaming::WithoutAddresses
-    };
-    kinds.any(|kind| kind.is_about_locks()).then_some(naming)
-}
-
-/// What counts the samples of a session.
-fn counting_of(settings: &Settings) -> counting::Counting {
-    let has = |is_of: fn(&Kind) -> bool| settings.kinds.iter().any(|kind| is_of(kind));
-    let mut counting = counting::Counting::default();
-    if has(Kind::is_of_passes) {
-        let wants_cpu = has(Kind::is_cpu);
-        let snapshot = settings.records.snapshot.clone();
-        counting = counting::Counting::with_passes(wants_cpu, settings.wait_identities)
-            .with_snapshot(snapshot);
-        if has(Kind::is_about_releases) {
-            counting = counting.with_lock_releases();
-        }
-    }
-    match settings.times {
-        SampleTimes::Kept => counting.with_times(),
-        SampleTimes::Dropped => counting,
-    }
-}
-
-/// What to sample.
-#[derive(Debug)]
-pub enum Scope {
-    /// Some processes.
-    Processes {
-        /// Each of them once.
-        found: Vec<Finding>,
-        /// Whether to sample their descendants too.
-        children: bool,
-    },
-    /// A process that has not run its program yet.
-    Unstarted {
-        /// Its id.
-        pid: u32,
-        /// Whether to sample its descendants too.
-        children: bool,
-    },
-    /// Every process of the host, and the kernel's threads.
-    Host {
-        /// Time after exec until a program is examined if it is not sampled before.
-        examine_after: Duration,
-    },
-}
-
-impl Scope {
-    /// These processes, and their descendants where `children` says so.
-    #[must_use]
-    pub fn of(found: Vec<Finding>, children: bool) -> Self {
-        Self::Processes { found, children }
-    }
-
-    /// The threads that passes visit.
-    fn visits(&self, has_passes: bool) -> Visits {
-        match self {
-            _ if !has_passes => Visits::None,
-            Self::Unstarted {
-                pid,
-                children: false,
-            } => Visits::OfProcess(*pid),
-            Self::Processes {
-                found,
-                children: false,
-            } => match &**found {
-                [one] => Visits::OfProcess(one.process.pid),
-                _ => Visits::OfAll,
-            },
-            _ => Visits::OfAll,
-        }
-    }
-
-    /// Whether no process comes to be sampled that is not known when sampling starts.
-    fn has_known_processes(&self) -> bool {
-        matches!(
-            self,
-            Self::Processes {
-                children: false,
-                ..
-            }
-        )
-    }
-
-    /// The processes that were examined, and what they map.
-    fn mapped(&self) -> impl Iterator<Item = (u32, &MappedExecutables)> {
-        let found = match self {
-            Self::Processes { found, .. } => &**found,
-            Self::Unstarted { .. } | Self::Host { .. } => &[],
-        };
-        found
-            .iter()
-            .filter_map(|one| Some((one.process.pid, one.mapped.as_ref()?)))
-    }
-}
-
-/// Why [`Session::wait`] returned.
-pub struct Wake(Cause);
-
-enum Cause {
-    Events(Events),
-    Examined(Box<Examined>),
-    Tables(Vec<TableJob>),
-    Due,
-    Tick,
-}
 
 /// A sampling session.
 pub struct Session {
@@ -519,68 +374,10 @@ impl Session {
             .collect()
     }
 
-    /// What the BPF programs have counted so far.
-    ///
-    /// # Errors
-    ///
-    /// When the counters cannot be read.
-    pub fn counters(&self) -> Result<Counters, bpf::Error> {
-        let counters = self.bpf.counters()?;
-        #[cfg(feature = "recorder")]
-        recorder::counters(&counters);
-        Ok(counters)
-    }
-
     /// Has profiles built at once, with what can be looked up in a moment.
     #[must_use]
     pub fn haste(&self) -> Haste {
         self.haste.clone()
-    }
-
-    /// Samples in the present window so far.
-    #[must_use]
-    pub fn samples(&self) -> u64 {
-        self.drain.status().samples.load(Ordering::Relaxed)
-    }
-
-    /// What the thread that drains the ring buffer is doing.
-    #[must_use]
-    pub fn drain_status(&self) -> &Arc<DrainStatus> {
-        self.drain.status()
-    }
-
-    /// What the passes over the threads are doing; [`None`] where there are none.
-    #[must_use]
-    pub fn pass_status(&self) -> Option<&PassStatus> {
-        self.passes.as_ref().map(|passes| passes.status())
-    }
-
-    /// CPU time that grows with the sampling rate: that of the thread that drains the ring buffer,
-    /// and of the sampling program where the kernel measures it.
-    #[must_use]
-    pub fn cpu_time(&self) -> Duration {
-        let drain = self.drain.status().cpu_ns.load(Ordering::Relaxed);
-        let program = self
-            .bpf
-            .run_stats()
-            .map_or(0, |(_, nanoseconds)| nanoseconds);
-        Duration::from_nanos(drain.saturating_add(program))
-    }
-
-    /// How many times something found no room in the BPF maps.
-    #[must_use]
-    pub fn left_out(&self) -> LeftOut {
-        let tables = self.unwind_tables.as_ref();
-        LeftOut {
-            layouts: self.layouts_left_out,
-            ..tables.map(UnwindTables::left_out).unwrap_or_default()
-        }
-    }
-
-    /// What the worker threads are doing.
-    #[must_use]
-    pub fn workers_status(&self) -> WorkersStatus {
-        self.examinations.workers.status()
     }
 
     /// The examinations of processes.
@@ -588,202 +385,12 @@ impl Session {
     pub fn examinations(&self) -> &Examinations {
         &self.examinations
     }
-
-    /// Closes the window and starts the next; returns it when its processes are known, as far as they
-    /// are within a moment.
-    ///
-    /// # Errors
-    ///
-    /// When a map cannot be written, or the ring buffer is no longer read.
-    pub async fn take_window<O: Observer>(&mut self, observer: &mut O) -> Result<Window> {
-        let mut window = self.drain.take_window().await?;
-        if let Some(raises) = &self.raises {
-            let estimate = raises.take_estimate();
-            window.set_unrecorded(estimate.unrecorded_ms, estimate.variance);
-        }
-        self.settle(observer).await?;
-        Ok(window)
-    }
-
-    /// Opens a window in addition to the one that is always open, and returns its number.
-    ///
-    /// # Errors
-    ///
-    /// When the ring buffer is no longer read.
-    pub async fn open_window(&self) -> Result<u64> {
-        self.drain.open_window().await
-    }
-
-    /// Closes such a window; [`None`] if there is none with this number.
-    ///
-    /// # Errors
-    ///
-    /// When the ring buffer is no longer read.
-    pub async fn close_window<O: Observer>(
-        &mut self,
-        number: u64,
-        observer: &mut O,
-    ) -> Result<Option<Window>> {
-        let window = self.drain.close_window(number).await?;
-        self.settle(observer).await?;
-        Ok(window)
-    }
-
-    /// Acts on the events that have arrived, and waits for the examinations that they lead to.
-    async fn settle<O: Observer>(&mut self, observer: &mut O) -> Result<()> {
-        while let Some(events) = self.drain.waiting_events() {
-            self.act_on(&events, observer)?;
-        }
-        self.finish_examinations(Instant::now() + SETTLE_LIMIT, observer)
-            .await
-    }
-
-    async fn finish_examinations<O: Observer>(
-        &mut self,
-        deadline: Instant,
-        observer: &mut O,
-    ) -> Result<()> {
-        let mut result = Ok(());
-        while !self.running.is_empty() {
-            match timeout_at(deadline.into(), self.running.next()).await {
-                Ok(examined) => {
-                    let accepted = self.accept(examined, observer);
-                    if self.is_host {
-                        warn_on_error(accepted);
-                    } else {
-                        result = result.and(accepted);
-                    }
-                }
-                Err(_) => break,
-            }
-        }
-        result
-    }
-
-    /// Waits until there is something to act on.
-    ///
-    /// Cancel safe: it may be dropped at any time and called again.
-    pub async fn wait(&mut self) -> Wake {
-        Wake(tokio::select! {
-            events = self.drain.events() => Cause::Events(events),
-            examined = self.running.next() => Cause::Examined(Box::new(examined)),
-            done = table_jobs(self.unwind_tables.as_mut()) => Cause::Tables(done),
-            () = until(self.discovery.next_due()) => Cause::Due,
-            _ = self.ticks.tick() => Cause::Tick,
-        })
-    }
-
-    /// Acts on what [`Self::wait`] has returned; returns the first error after all of it.
-    ///
-    /// # Errors
-    ///
-    /// When a map cannot be written.
-    pub fn act<O: Observer>(&mut self, wake: Wake, observer: &mut O) -> Result<()> {
-        match wake.0 {
-            Cause::Events(events) => self.act_on(&events, observer),
-            Cause::Examined(examined) => self.accept(*examined, observer),
-            Cause::Tables(done) => match &mut self.unwind_tables {
-                Some(tables) => tables.advance(&mut self.bpf, &self.examinations.executables, done),
-                None => Ok(()),
-            },
-            Cause::Due => {
-                let mut result = Ok(());
-                while let Some(examination) = self.discovery.begin_due(Instant::now()) {
-                    result = result.and(self.run_examination(examination));
-                }
-                result
-            }
-            Cause::Tick => {
-                self.bpf.flush_log();
-                if let Some(passes) = &mut self.passes {
-                    passes.supervise()?;
-                }
-                self.forget_due()?;
-                if self.profiles.take_lost() {
-                    warn!("stacks were dropped because too much was waiting: they are sent again");
-                    self.bpf.resend()?;
-                }
-                self.rescan_after_loss(observer)
-            }
-        }
-    }
-}
-
-impl Session {
-    /// Evicts from the caches what is due at the end of a window.
-    pub fn evict(&mut self, due: Due) {
-        if due.release {
-            self.profiles.run(|profiles| {
-                if let Some(native) = &mut profiles.native {
-                    native.release_memory();
-                }
-            });
-        }
-        if due.generation {
-            // The BPF programs resend what is still needed; what they did not send since the last
-            // rotation is evicted.
-            match self.bpf.resend() {
-                Ok(()) => {
-                    self.profiles.run(Profiles::rotate);
-                }
-                Err(error) => warn!("caches are not rotated: {error}"),
-            }
-        }
-    }
-
-    /// Forgets the executables that were not mapped since `unused_before`, once all profiles are built
-    /// that were requested so far. No open window may have samples from before that time.
-    pub fn forget_executables(&mut self, unused_before: Instant) {
-        // One at a time: if profiles take long, the next window has the next opportunity.
-        if self.forgetting.is_none() {
-            let built = self.profiles.run(Profiles::release_files);
-            self.forgetting = Some((unused_before, built));
-        }
-    }
-
-    /// Forgets executables that are due, and others where there are too many.
-    fn forget_due(&mut self) -> Result<()> {
-        let mut unused_before = None;
-        if let Some((before, mut built)) = self.forgetting.take() {
-            match built.try_recv() {
-                Ok(()) => unused_before = Some(before),
-                Err(TryRecvError::Empty) => self.forgetting = Some((before, built)),
-                Err(TryRecvError::Closed) => {}
-            }
-        }
-        let executables = &self.examinations.executables;
-        match &mut self.unwind_tables {
-            Some(tables) => tables.forget(&mut self.bpf, executables, unused_before),
-            None => Ok(()),
-        }
-    }
-}
-
-/// The kinds whose samples are to be taken from the start: passes need to know where threads run.
-fn sampled_kinds(settings: &Settings) -> Vec<&'static Kind> {
-    let kinds = &settings.kinds;
-    let mut sampled = kinds.clone();
-    if settings.records.snapshot.is_none()
-        && kinds.iter().any(|kind| kind.is_of_passes())
-        && !kinds.iter().any(|kind| kind.is_cpu())
-    {
-        sampled.push(&CPU);
-    }
-    sampled
 }
 
 /// Logs an error that must not end the agent of a host.
 pub fn warn_on_error(result: Result<()>) {
     if let Err(error) = result {
         warn!("{error:#}");
-    }
-}
-
-/// Waits until tables were compiled or loaded; for ever where there are none.
-async fn table_jobs(tables: Option<&mut UnwindTables>) -> Vec<TableJob> {
-    match tables {
-        Some(tables) => tables.next().await,
-        None => std::future::pending().await,
     }
 }
 

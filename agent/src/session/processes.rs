@@ -1,13 +1,14 @@
 //! Processes of a session: their events, the results of their examinations, and what of both goes into
 //! the BPF maps and to the profiles.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use agent_common::{
     maps::KERNEL_THREADS,
     record::{ProcessEvent, ProcessEventKind},
 };
 use anyhow::Result;
+use tokio::time::timeout_at;
 use tracing::{debug, warn};
 
 #[cfg(feature = "recorder")]
@@ -18,6 +19,7 @@ use super::{
     examinations::Examined,
     observer::{Observer, Origin},
     profiles::Profiles,
+    warn_on_error,
 };
 use crate::{
     bpf::{self, InterpreterLocation},
@@ -136,6 +138,29 @@ impl Session {
         let program = self.bpf.program(examination.pid)?;
         self.running.begin(&self.examinations, examination, program);
         Ok(())
+    }
+
+    /// Takes over what examinations find until none is running, or until `deadline`.
+    pub(super) async fn finish_examinations<O: Observer>(
+        &mut self,
+        deadline: Instant,
+        observer: &mut O,
+    ) -> Result<()> {
+        let mut result = Ok(());
+        while !self.running.is_empty() {
+            match timeout_at(deadline.into(), self.running.next()).await {
+                Ok(examined) => {
+                    let accepted = self.accept(examined, observer);
+                    if self.is_host {
+                        warn_on_error(accepted);
+                    } else {
+                        result = result.and(accepted);
+                    }
+                }
+                Err(_) => break,
+            }
+        }
+        result
     }
 
     /// Distributes the result of an examination.

@@ -1,0 +1,83 @@
+//! How a session samples.
+
+use super::counting::Counting;
+use crate::{
+    profile::{CPU, Kind, Periods, RecordedExceptions},
+    threads::{LockNaming, WaitRecords},
+};
+
+/// How to sample.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What to sample.
+    pub kinds: Vec<&'static Kind>,
+    /// Time between two samples.
+    pub periods: Periods,
+    /// Whether to walk native and kernel frames too.
+    pub native: bool,
+    /// Whether to look at who holds the GIL.
+    pub gil: bool,
+    /// Whether samples of threads that keep others waiting say which, and names of locks have their addresses.
+    pub wait_identities: bool,
+    /// What is wanted of waits besides samples.
+    pub records: WaitRecords,
+    /// Which exceptions are recorded.
+    pub exceptions: RecordedExceptions,
+    /// Whether profiles say when their samples were taken.
+    pub times: SampleTimes,
+    /// Most bytes that the symbols of files take.
+    pub symbol_bytes: usize,
+}
+
+/// What becomes of the times of samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SampleTimes {
+    /// They are dropped: samples are counted alone.
+    #[default]
+    Dropped,
+    /// The profiles of the session have a [timeline](Profile::timeline).
+    Kept,
+}
+
+/// How to name the locks for which threads wait, if a kind is about them.
+pub(super) fn lock_naming(settings: &Settings) -> Option<LockNaming> {
+    let mut kinds = settings.kinds.iter();
+    let naming = if settings.wait_identities {
+        LockNaming::WithAddresses
+    } else {
+        LockNaming::WithoutAddresses
+    };
+    kinds.any(|kind| kind.is_about_locks()).then_some(naming)
+}
+
+/// What counts the samples of a session.
+pub(super) fn counting_of(settings: &Settings) -> Counting {
+    let has = |is_of: fn(&Kind) -> bool| settings.kinds.iter().any(|kind| is_of(kind));
+    let mut counting = Counting::default();
+    if has(Kind::is_of_passes) {
+        let wants_cpu = has(Kind::is_cpu);
+        let snapshot = settings.records.snapshot.clone();
+        counting =
+            Counting::with_passes(wants_cpu, settings.wait_identities).with_snapshot(snapshot);
+        if has(Kind::is_about_releases) {
+            counting = counting.with_lock_releases();
+        }
+    }
+    match settings.times {
+        SampleTimes::Kept => counting.with_times(),
+        SampleTimes::Dropped => counting,
+    }
+}
+
+/// The kinds whose samples are to be taken from the start: passes need to know where threads run.
+pub(super) fn sampled_kinds(settings: &Settings) -> Vec<&'static Kind> {
+    let kinds = &settings.kinds;
+    let mut sampled = kinds.clone();
+    if settings.records.snapshot.is_none()
+        && kinds.iter().any(|kind| kind.is_of_passes())
+        && !kinds.iter().any(|kind| kind.is_cpu())
+    {
+        sampled.push(&CPU);
+    }
+    sampled
+}
