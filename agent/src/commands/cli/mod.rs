@@ -7,6 +7,7 @@
 mod completions;
 mod dump;
 mod flags;
+mod help;
 mod man_page;
 mod options;
 mod outputs;
@@ -18,6 +19,7 @@ mod suggest;
 mod target;
 mod top;
 mod values;
+mod wait;
 
 #[cfg(feature = "testing")]
 pub use self::flags::check as check_command_line;
