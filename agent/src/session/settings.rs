@@ -35,7 +35,7 @@ pub enum SampleTimes {
     /// They are dropped: samples are counted alone.
     #[default]
     Dropped,
-    /// The profiles of the session have a [timeline](Profile::timeline).
+    /// The profiles of the session have a [timeline](crate::profile::Profile::timeline).
     Kept,
 }
 
