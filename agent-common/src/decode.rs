@@ -6,9 +6,9 @@
 use crate::{
     limits::LEAF_FRAMES,
     record::{
-        AbsentPage, CodeObjectHead, ExceptionName, Frame, Header, LockName, LockRelease,
-        NativeFrame, NativeStackHead, ProcessEvent, Raise, RecordKind, Sample, StackHead, Text,
-        ThreadName, WantedTable,
+        AbsentPage, CodeObjectHead, ExceptionName, Frame, GonePage, Header, LockName, LockRelease,
+        NativeFrame, NativeStackHead, NewPage, ProcessEvent, Raise, RecordKind, Sample, StackHead,
+        Text, ThreadName, WantedTable,
     },
 };
 use zerocopy::FromBytes as _;
@@ -79,6 +79,14 @@ pub fn decode(bytes: &[u8]) -> Result<Record<'_>, Malformed> {
         RecordKind::RAISE => {
             let (raise, _) = Raise::read_from_prefix(bytes).map_err(|_| short)?;
             Ok(Record::Raise(raise))
+        }
+        RecordKind::NEW_PAGE => {
+            let (page, _) = NewPage::read_from_prefix(bytes).map_err(|_| short)?;
+            Ok(Record::NewPage(page))
+        }
+        RecordKind::GONE_PAGE => {
+            let (page, _) = GonePage::read_from_prefix(bytes).map_err(|_| short)?;
+            Ok(Record::GonePage(page))
         }
         RecordKind::PROCESS_EVENT => {
             let (event, _) = ProcessEvent::read_from_prefix(bytes).map_err(|_| short)?;

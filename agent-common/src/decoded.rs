@@ -3,8 +3,8 @@
 use std::vec::Vec;
 
 use crate::record::{
-    AbsentPage, CodeObjectHead, ExceptionName, Frame, LockName, LockRelease, NativeFrame,
-    ProcessEvent, Raise, Sample, ThreadName, WantedTable,
+    AbsentPage, CodeObjectHead, ExceptionName, Frame, GonePage, LockName, LockRelease, NativeFrame,
+    NewPage, ProcessEvent, Raise, Sample, ThreadName, WantedTable,
 };
 
 /// A record.
@@ -28,6 +28,10 @@ pub enum Record<'a> {
     ExceptionName(ExceptionName),
     /// An exception that was raised.
     Raise(Raise),
+    /// Memory by which a process has grown.
+    NewPage(NewPage),
+    /// Such memory that is gone.
+    GonePage(GonePage),
     /// Something that happened to a process.
     ProcessEvent(ProcessEvent),
     /// A page that a sample missed.

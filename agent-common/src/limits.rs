@@ -119,6 +119,9 @@ pub const MAX_NATIVE_VISITED: u32 = 384;
 /// Bytes by which memory grows for each sample of its growth: a walk for 64 faults of small pages.
 pub const GROWTH_PERIOD_BYTES: u64 = 256 << 10;
 
+/// Pages by which processes have grown that are looked at again.
+pub const MAX_PAGES: u32 = 1 << 16;
+
 /// Bytes that are copied because they are written to, for each sample: a walk for 16 faults.
 pub const COPY_PERIOD_BYTES: u64 = 64 << 10;
 

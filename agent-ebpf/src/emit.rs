@@ -3,8 +3,8 @@
 use agent_common::{
     counter::Counter,
     record::{
-        AbsentPage, Header, LockRelease, MemoryType, ProcessEvent, ProcessEventKind, ProfileKind,
-        Raise, RecordKind, Sample, WaitReason, WantedTable,
+        AbsentPage, GonePage, Header, LockRelease, MemoryType, NewPage, ProcessEvent,
+        ProcessEventKind, ProfileKind, Raise, RecordKind, Sample, WaitReason, WantedTable,
     },
 };
 use aya_ebpf::{
@@ -97,6 +97,42 @@ pub(crate) fn raise(stacks: &SampledStacks) {
     if RECORDS.output::<Raise>(raise, wake_flag()).is_err() {
         count(Counter::LOST_SAMPLES);
     }
+}
+
+/// Sends the sample of a thread that makes its process grow, with its stacks, and where the memory is.
+#[inline(always)]
+pub(crate) fn new_page(stacks: &SampledStacks) {
+    let Some(sampler) = current::sampler() else {
+        return;
+    };
+    let bytes = size_of::<NewPage>();
+    let page = NewPage {
+        sample: finished(sampler, stacks, RecordKind::NEW_PAGE, bytes),
+        address: sampler.new_page.get(),
+    };
+    sent(bytes as u32);
+    // It is looked at soon, since it may be given back soon.
+    if RECORDS.output::<NewPage>(page, urgent()).is_err() {
+        count(Counter::LOST_SAMPLES);
+    }
+}
+
+/// Sends that a page by which a process had grown is gone.
+#[inline(always)]
+pub(crate) fn gone_page(address: u64, tgid: u32) {
+    let gone = GonePage {
+        header: Header {
+            kind: RecordKind::GONE_PAGE,
+            reserved: 0,
+            bytes: size_of::<GonePage>() as u32,
+        },
+        address,
+        tgid,
+        reserved: 0,
+    };
+    sent(size_of::<GonePage>() as u32);
+    // If there is no room, the page counts as long as the one at its address does.
+    let _ = RECORDS.output::<GonePage>(gone, u64::from(BPF_RB_NO_WAKEUP));
 }
 
 /// The sample with its stacks.

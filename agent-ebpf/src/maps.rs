@@ -8,7 +8,7 @@ use agent_common::{
     layout::{KernelLayout, Layout, ResidentLayout},
     limits::{
         CACHED_LOCATIONS, HOST_LOCK_WAITS, HOST_THREAD_CACHES, MAX_EXECUTABLES, MAX_KNOWN_THREADS,
-        MAX_LAYOUTS, MAX_MAPPINGS, MAX_RULES,
+        MAX_LAYOUTS, MAX_MAPPINGS, MAX_PAGES, MAX_RULES,
     },
     maps::{
         CachedCode, CodeKey, Control, LockWait, Mapping, ProcessState, RaiseWindows, TableLocation,
@@ -25,7 +25,7 @@ use aya_ebpf::{
 };
 
 use crate::values::{
-    AddressSearch, CachedLocation, CodeCache, CountedPages, NativeSampler, PendingWrite,
+    AddressSearch, CachedLocation, CodeCache, CountedPages, NativeSampler, PageKey, PendingWrite,
     ProcessCounters, ProcessPages, Sampler, Slots, ThreadCache, ThreadNameRecord, Wakes,
 };
 
@@ -205,6 +205,11 @@ pub(crate) static LOCK_WAITS: HashMap<u32, LockWait> =
 #[map]
 pub(crate) static VISIT: PerCpuArray<WholeVisit> = PerCpuArray::with_max_entries(1, 0);
 
+/// The pages by which processes have grown and of which there is a record. Written and read by the BPF programs; of the
+/// least recently used one, which is evicted, it is not known when it is gone and another one is at its address.
+#[map]
+pub(crate) static PAGES: LruHashMap<PageKey, u32> = LruHashMap::with_max_entries(MAX_PAGES, 0);
+
 /// The write on each processor whose page fault the kernel resolves, see
 /// [`copy_on_write`](crate::triggers::copy_on_write). Written and read by the BPF programs.
 #[map]
@@ -250,6 +255,10 @@ pub(crate) static WITH_CONTROL_FLOW: Global<u32> = Global::new(0);
 /// 1 when there are probes in the profiled programs.
 #[unsafe(no_mangle)]
 pub(crate) static WITH_PROBES: Global<u32> = Global::new(0);
+
+/// 1 when it is recorded where the memory is by which processes grow.
+#[unsafe(no_mangle)]
+pub(crate) static WITH_PAGES: Global<u32> = Global::new(0);
 
 /// Seed of all hashes, drawn anew for every run.
 #[unsafe(no_mangle)]

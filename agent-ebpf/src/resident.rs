@@ -37,20 +37,43 @@ const TYPES: [(u32, MemoryType); MEMORY_TYPES] = [
     (3, MemoryType::SHARED),
 ];
 
+/// Pages of a huge page.
+pub(crate) const PAGES_OF_HUGE: u64 = 512;
+
 /// Set in the keys of what threads have counted.
 const OF_THREAD: u64 = 1 << 63;
 
-/// Samples that are due: how many, and of which type of memory. One number, so that none is no number that
-/// was never written, which Linux 5.10 refuses to read from the stack.
+/// Samples that are due: how many, and of which type of memory; and whether memory was added at all, with or without
+/// a sample. One number, so that none is no number that was never written, which Linux 5.10 refuses to read from the
+/// stack.
 #[derive(Clone, Copy)]
 pub(crate) struct Due(u64);
 
 impl Due {
     const NONE: Self = Self(0);
 
+    /// Flags.
+    const HAS_GROWN: u64 = 1 << 62;
+    const IS_HUGE: u64 = 1 << 63;
+
     #[inline(always)]
-    fn new(samples: u64, memory: MemoryType) -> Self {
-        Self(samples << 16 | u64::from(memory.0))
+    fn new(samples: u32, memory: MemoryType) -> Self {
+        Self(u64::from(samples) << 16 | u64::from(memory.0))
+    }
+
+    /// The same of a fault that has changed the process by so many pages of each type.
+    #[inline(always)]
+    fn of_pages(self, pages: [i64; MEMORY_TYPES]) -> Self {
+        let mut flags = 0;
+        for pages in pages {
+            if pages > 0 {
+                flags |= Self::HAS_GROWN;
+            }
+            if pages >= PAGES_OF_HUGE as i64 {
+                flags |= Self::IS_HUGE;
+            }
+        }
+        Self(self.0 | flags)
     }
 
     #[inline(always)]
@@ -61,6 +84,18 @@ impl Due {
     #[inline(always)]
     pub(crate) fn memory(self) -> MemoryType {
         MemoryType(self.0 as u16)
+    }
+
+    /// Whether the fault has added pages.
+    #[inline(always)]
+    pub(crate) fn has_grown(self) -> bool {
+        self.0 & Self::HAS_GROWN != 0
+    }
+
+    /// Whether it has added a huge page.
+    #[inline(always)]
+    pub(crate) fn is_huge(self) -> bool {
+        self.0 & Self::IS_HUGE != 0
     }
 }
 
@@ -101,7 +136,8 @@ pub(crate) fn after_fault() -> Due {
     }
     let mut due = counters.sample(0, file + copied_file.cast_signed(), Due::NONE);
     due = counters.sample(1, anonymous, due);
-    counters.sample(2, shared + copied_shared.cast_signed(), due)
+    due = counters.sample(2, shared + copied_shared.cast_signed(), due);
+    due.of_pages([file, anonymous, shared])
 }
 
 /// What this processor or thread counts now of the current process, by the kernel's numbers of types.
@@ -249,7 +285,7 @@ impl Counters {
         }
         // SAFETY: the helper takes no arguments.
         let random = unsafe { bpf_get_prandom_u32() };
-        let samples = growth.add(bytes, random);
+        let samples = growth.add(bytes, random) as u32;
         if samples == 0 {
             return due;
         }

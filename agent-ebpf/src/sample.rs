@@ -21,7 +21,7 @@ use aya_ebpf::{
 
 use crate::{
     current, emit, log,
-    maps::{CONTROL, PROCESS_STATES, PROCESSES, WHOLE_HOST, WITH_NATIVE, count},
+    maps::{CONTROL, PROCESS_STATES, PROCESSES, WHOLE_HOST, WITH_NATIVE, WITH_PAGES, count},
     registers, steps,
     task::Task,
     values::{SampledStacks, Sampler},
@@ -162,8 +162,26 @@ pub(crate) fn take(context: &PerfEventContext) {
         };
         (kernel_bytes, has_registers)
     });
-    emit::sample(&stacks);
+    if WITH_PAGES.load() != 0 && is_of_growth() {
+        emit_page(stacks.stack, stacks.native_stack, stacks.statuses());
+    } else {
+        emit::sample(&stacks);
+    }
     current::end_event();
+}
+
+#[inline(always)]
+fn is_of_growth() -> bool {
+    let kind = current::sampler().map(|sampler| sampler.kind.get());
+    kind == Some(ProfileKind::GROWTH.0.into())
+}
+
+/// Sends the sample of a thread that makes its process grow; as [`emit_release`].
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn emit_page(stack: u64, native_stack: u64, statuses: u32) -> u32 {
+    emit::new_page(&SampledStacks::new(stack, native_stack, statuses));
+    0
 }
 
 /// Takes the sample that a trigger has prepared with [`begin`], of a thread in a system call with which it ends the

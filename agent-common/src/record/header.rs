@@ -42,6 +42,10 @@ impl RecordKind {
     pub const EXCEPTION_NAME: Self = Self(12);
     /// A [`Raise`](super::Raise).
     pub const RAISE: Self = Self(13);
+    /// A [`NewPage`](super::NewPage).
+    pub const NEW_PAGE: Self = Self(14);
+    /// A [`GonePage`](super::GonePage).
+    pub const GONE_PAGE: Self = Self(15);
 }
 
 /// The start of every record.

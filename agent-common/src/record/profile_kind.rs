@@ -32,4 +32,6 @@ profile_kinds! {
     GROWTH = 11, "Growth of resident memory, in bytes.";
     EXCEPTIONS = 12, "Exceptions that were raised, as events.";
     COPY_ON_WRITE = 13, "Memory that was copied because it was written to, in bytes.";
+    IN_USE = 14, "New memory that is still resident when sampling ends, in bytes.";
+    PEAK = 15, "New memory that was resident when there was most of it, in bytes.";
 }

@@ -1,9 +1,18 @@
 //! Growth of resident memory: samples the thread whose page fault made its process grow.
 
-use agent_common::{limits::GROWTH_PERIOD_BYTES, record::ProfileKind};
+use agent_common::{
+    limits::GROWTH_PERIOD_BYTES,
+    record::{IS_HUGE, ProfileKind},
+};
 use aya_ebpf::{macros::perf_event, programs::PerfEventContext};
 
-use crate::{resident, sample};
+use crate::{
+    emit,
+    maps::{KERNEL_LAYOUT, PAGES, WITH_PAGES},
+    resident::{self, PAGES_OF_HUGE},
+    sample,
+    values::PageKey,
+};
 
 /// Attached to the counter of page faults of every processor, before the fault is resolved.
 #[perf_event]
@@ -19,18 +28,28 @@ pub(crate) fn on_fault(_: PerfEventContext) -> u32 {
     reason = "the context is what the macro gives to a program"
 )]
 pub(crate) fn on_resolved_fault(context: PerfEventContext) -> u32 {
-    if begin_growth() != 0 {
+    // SAFETY: the kernel translates reads of this field of the context.
+    let address = unsafe { (*context.ctx).addr };
+    if begin_growth(address) != 0 {
         sample::take(&context);
     }
     0
 }
 
-/// Prepares the samples that are due of the current thread; returns 0 where there are none. A global function, so that
-/// what it needs is not on the stack while frames are walked.
+/// Prepares the samples that are due of the current thread, for the fault at an address; returns 0 where there are none.
+/// A global function, so that what it needs is not on the stack while frames are walked.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn begin_growth() -> u32 {
+extern "C" fn begin_growth(address: u64) -> u32 {
     let due = resident::after_fault();
+    let page = page_at(address, due.is_huge());
+    if WITH_PAGES.load() != 0 && due.has_grown() {
+        end_page(page);
+        let huge = page_at(address, true);
+        if page == huge & !IS_HUGE {
+            end_page(huge);
+        }
+    }
     if due.samples() == 0 {
         return 0;
     }
@@ -40,5 +59,32 @@ extern "C" fn begin_growth() -> u32 {
     let bytes = u64::from(due.samples()).wrapping_mul(GROWTH_PERIOD_BYTES);
     sampler.measures(ProfileKind::GROWTH, due.samples(), bytes);
     sampler.memory.set(due.memory().0.into());
+    sampler.new_page.set(page);
+    if WITH_PAGES.load() != 0 {
+        // Where there is no room it is not known when the page is gone and another one is at its address.
+        let _ = PAGES.insert(PageKey::of_current(page), 0, 0);
+    }
     1
+}
+
+/// The page with an address, as records have it.
+#[inline(always)]
+fn page_at(address: u64, is_huge: bool) -> u64 {
+    let bytes = u64::from(KERNEL_LAYOUT.load().resident.page_bytes);
+    if is_huge {
+        let bytes = bytes.wrapping_mul(PAGES_OF_HUGE);
+        address & !bytes.wrapping_sub(1) | IS_HUGE
+    } else {
+        address & !bytes.wrapping_sub(1)
+    }
+}
+
+/// Notes that there is another page now where one was sampled.
+#[inline(always)]
+fn end_page(page: u64) {
+    let key = PageKey::of_current(page);
+    if PAGES.get_ptr(key).is_some() {
+        let _ = PAGES.remove(key);
+        emit::gone_page(page, key.tgid);
+    }
 }

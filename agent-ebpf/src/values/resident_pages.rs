@@ -5,6 +5,7 @@ use agent_common::{
     layout::MAX_COUNTER_BYTES,
     limits::{COPY_PERIOD_BYTES, GROWTH_PERIOD_BYTES},
 };
+use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 
 /// Types of memory that are counted: those of files, anonymous and shared memory.
 pub(crate) const MEMORY_TYPES: usize = 3;
@@ -71,4 +72,28 @@ pub(crate) struct PendingWrite {
     pub(crate) counted: [i32; KERNEL_TYPES],
     /// What was copied on this processor.
     pub(crate) copied: SampledGrowth<COPY_PERIOD_BYTES>,
+}
+
+/// A page by which a process has grown, as [`NewPage`](agent_common::record::NewPage) has it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct PageKey {
+    /// Its address.
+    pub(crate) page: u64,
+    /// The process, in the initial PID namespace.
+    pub(crate) tgid: u32,
+    /// Zero.
+    reserved: u32,
+}
+
+impl PageKey {
+    /// A page of the current process.
+    #[inline(always)]
+    pub(crate) fn of_current(page: u64) -> Self {
+        Self {
+            page,
+            tgid: (bpf_get_current_pid_tgid() >> 32) as u32,
+            reserved: 0,
+        }
+    }
 }

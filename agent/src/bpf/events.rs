@@ -42,6 +42,10 @@ const fn event(
 impl Event {
     /// The events of a kind.
     pub(super) fn of(kind: &Kind) -> impl Iterator<Item = &'static Self> {
+        let kind = match kind.pages() {
+            Some(_) => &kinds::growth::KIND,
+            None => kind,
+        };
         EVENTS.iter().filter(move |event| event.kind == kind)
     }
 }

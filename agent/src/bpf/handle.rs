@@ -137,7 +137,8 @@ impl Bpf {
         if !has_task_pt_regs() {
             kernel_layout.registers = REGISTERS_IN_STACK;
         }
-        let growth = options.kinds.contains(&&kinds::growth::KIND);
+        let pages = options.kinds.iter().any(|kind| kind.pages().is_some());
+        let growth = pages || options.kinds.contains(&&kinds::growth::KIND);
         let copies = options.kinds.contains(&&kinds::copy_on_write::KIND);
         if (growth || copies) && kernel_layout.resident == ResidentLayout::default() {
             return Err(Error::ResidentCounters);
@@ -151,7 +152,7 @@ impl Bpf {
             has_visits,
             options.lock_releases,
         );
-        map_sizes::set_growth(&mut loader, options.whole_host, growth);
+        map_sizes::set_growth(&mut loader, options.whole_host, growth, pages);
         let has_probes = options.kinds.iter().any(|kind| kind.is_of_probe());
         map_sizes::set_probes(&mut loader, has_probes);
         let mut object = loader
@@ -164,6 +165,7 @@ impl Bpf {
                 &u32::from(options.exceptions == RecordedExceptions::All),
                 true,
             )
+            .override_global("WITH_PAGES", &u32::from(pages), true)
             .override_global("WITH_PROBES", &u32::from(has_probes), true)
             .override_global("KERNEL_LAYOUT", &kernel_layout, true)
             .load(aya::include_bytes_aligned!(concat!(

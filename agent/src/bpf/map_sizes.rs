@@ -6,7 +6,7 @@
 
 use agent_common::limits::{
     CACHED_LOCATIONS, HOST_LOCK_WAITS, HOST_THREAD_CACHES, MAX_KNOWN_THREADS, MAX_MAPPINGS,
-    PROGRAM_LOCK_WAITS, PROGRAM_THREAD_CACHES,
+    MAX_PAGES, PROGRAM_LOCK_WAITS, PROGRAM_THREAD_CACHES,
 };
 use aya::EbpfLoader;
 
@@ -107,8 +107,9 @@ pub(super) fn set_probes(loader: &mut EbpfLoader<'_>, has_probes: bool) {
     loader.map_max_entries("IN_PROBE", processors);
 }
 
-/// Sets the sizes of the maps with which growth of memory is found.
-pub(super) fn set_growth(loader: &mut EbpfLoader<'_>, whole_host: bool, growth: bool) {
+/// Sets the sizes of the maps with which growth of memory is found, and where it is looked at again.
+pub(super) fn set_growth(loader: &mut EbpfLoader<'_>, whole_host: bool, growth: bool, pages: bool) {
+    loader.map_max_entries("PAGES", if pages { MAX_PAGES } else { 1 });
     for size in &GROWTH_SIZES {
         let entries = if growth { size.entries(whole_host) } else { 1 };
         loader.map_max_entries(size.map, entries);

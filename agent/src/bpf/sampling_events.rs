@@ -42,6 +42,11 @@ impl SamplingEvents {
         let mut sampling_events = Self::default();
         for kind in kinds.iter().filter(|kind| !kind.is_of_passes()) {
             for event in Event::of(kind) {
+                // Several kinds may be of the same event.
+                let mut known = sampling_events.events.iter();
+                if known.any(|known| known.event.program == event.program) {
+                    continue;
+                }
                 program(object, event)?
                     .load()
                     .map_err(program_error("load", event.program))?;

@@ -213,7 +213,17 @@ fn kinds(written: Option<Vec<String>>) -> Result<Vec<&'static Kind>, Error> {
     }
     let kinds = Kind::ALL.iter().copied();
     let is_wanted = |kind: &&Kind| names.iter().any(|name| name == kind.name);
-    Ok(kinds.filter(is_wanted).collect())
+    let kinds: Vec<_> = kinds.filter(is_wanted).collect();
+    match kinds.iter().find(|kind| kind.pages().is_some()) {
+        Some(Kind { name, .. }) => {
+            let message = format!(
+                "has `{name}`, which a host does not have: leave it out, and see `growth`, or run \
+                 agent --pid PID --event {name} for a process"
+            );
+            Err(key("events", message))
+        }
+        None => Ok(kinds),
+    }
 }
 
 fn check(written: Written, sources: &Sources) -> Result<Config, Error> {

@@ -115,6 +115,21 @@ impl Memory {
         read.map_err(|_| MemoryReadError::Unmapped)
     }
 
+    /// Whether the page with an address is in memory or in swap space.
+    ///
+    /// # Errors
+    ///
+    /// When the process has ended or runs another program, or its pages may not be looked at.
+    pub fn is_page_resident(&self, address: u64) -> Result<bool, MemoryReadError> {
+        let pages = self.pages.as_ref().ok_or(MemoryReadError::Unmapped)?;
+        let mut entry = [0; 8];
+        let offset = address / page_size() as u64 * 8;
+        match pages.read_exact_at(&mut entry, offset) {
+            Ok(()) => Ok(u64::from_le_bytes(entry) & RESIDENT != 0),
+            Err(_) => Err(MemoryReadError::Gone),
+        }
+    }
+
     fn read_by_helper(
         &self,
         mut address: u64,

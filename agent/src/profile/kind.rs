@@ -40,8 +40,19 @@ pub enum Source {
     Event,
     /// By a probe in the profiled programs, which runs a BPF program of the kind.
     Probe,
+    /// By the events and programs of [`growth`](super::kinds::growth), whose pages are looked at again.
+    Pages(PagesOf),
     /// By passes over all threads of the profiled processes, whatever these do.
     Passes(PassSamples),
+}
+
+/// Which of the pages by which processes have grown a kind has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PagesOf {
+    /// Those that are resident when sampling ends.
+    End,
+    /// Those that were resident when most of them were.
+    Peak,
 }
 
 /// Which samples of a pass a kind has.
@@ -269,6 +280,23 @@ impl Kind {
         matches!(self.source, Source::Passes(_))
     }
 
+    /// Which pages by which processes have grown it has; [`None`] where it has no pages.
+    #[must_use]
+    pub fn pages(&self) -> Option<PagesOf> {
+        match self.source {
+            Source::Pages(pages) => Some(pages),
+            _ => None,
+        }
+    }
+
+    /// A sentence about what its values are not, where that needs one.
+    #[must_use]
+    pub fn limits(&self) -> Option<&'static str> {
+        const PAGES: &str = "What was in memory before is left out; what an allocator uses again without giving it back \
+             is of whoever touched it first.";
+        self.pages().map(|_| PAGES)
+    }
+
     /// Whether its samples are taken by a probe in the profiled programs.
     #[must_use]
     pub fn is_of_probe(&self) -> bool {
@@ -281,6 +309,7 @@ impl Kind {
         match self.source {
             Source::Event
             | Source::Probe
+            | Source::Pages(_)
             | Source::Passes(
                 PassSamples::BlockedByGil
                 | PassSamples::WaitingForLock
@@ -331,6 +360,7 @@ impl Kind {
         let has_state = match self.source {
             Source::Event
             | Source::Probe
+            | Source::Pages(_)
             | Source::Passes(
                 PassSamples::All
                 | PassSamples::BlockedByGil

@@ -27,7 +27,7 @@ pub use self::{
     amount::{Amount, ValueSource},
     executable::{Executable, ExecutableKind},
     indices::{ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, ThreadIndex},
-    kind::{Kind, Period, SampleType, ThreadActivity, TypeNaming, Unit},
+    kind::{Kind, PagesOf, Period, SampleType, ThreadActivity, TypeNaming, Unit},
     kinds::exceptions::RecordedExceptions,
     kinds::{CPU, ForeignTypes, foreign},
     labels::SERVICE_NAME_LABEL,

@@ -6,7 +6,10 @@
 use agent_common::{
     decode::decode,
     decoded::Record,
-    record::{AbsentPage, LockRelease, ProcessEvent, ProfileKind, RecordKind, Sample, WantedTable},
+    record::{
+        AbsentPage, LockRelease, ProcessEvent, ProcessEventKind, ProfileKind, RecordKind, Sample,
+        WantedTable,
+    },
 };
 use zerocopy::FromBytes as _;
 
@@ -14,6 +17,7 @@ use zerocopy::FromBytes as _;
 use super::recorder;
 use super::{
     lock_releases::LockReleases,
+    pages::{PageEvent, PageSender},
     running_threads::{Paid, RunningThreads},
 };
 use crate::{
@@ -37,6 +41,8 @@ pub struct Counting {
     lock_releases: Option<LockReleases>,
     /// Gets all samples, and says which of them count.
     snapshot: Option<Snapshot>,
+    /// Gets the pages by which processes grow, if these are looked at again.
+    pages: Option<PageSender>,
 }
 
 /// Records that are for other threads.
@@ -82,7 +88,13 @@ impl Counting {
             names_blocked,
             lock_releases: None,
             snapshot: None,
+            pages: None,
         }
+    }
+
+    /// Has pages looked at again by which processes grow.
+    pub(super) fn with_pages(self, pages: Option<PageSender>) -> Self {
+        Self { pages, ..self }
     }
 
     /// Keeps the times of samples too.
@@ -208,6 +220,23 @@ impl Counting {
         self.windows.add_sample(sample);
     }
 
+    /// Sends what has happened to the memory of a process to whoever looks at its pages.
+    fn add_page_event(&mut self, event: PageEvent) {
+        let Some(pages) = &self.pages else {
+            return;
+        };
+        let is_sent = pages.send(event);
+        let PageEvent::New(page) = event else {
+            return;
+        };
+        if !is_sent {
+            self.windows.add_lost(page.sample.count.into());
+        }
+        if pages.wants_growth {
+            self.add_sample(&page.sample);
+        }
+    }
+
     /// Counts a sample, or adds another record to `received`.
     pub fn receive(&mut self, bytes: &[u8], received: &mut Received) {
         #[cfg(feature = "recorder")]
@@ -224,7 +253,17 @@ impl Counting {
             }
             Ok(Record::LockRelease(release)) => self.add_release(&release),
             Ok(Record::Raise(raise)) => self.windows.add_raise(&raise),
-            Ok(Record::ProcessEvent(event)) => received.events.processes.push(event),
+            Ok(Record::NewPage(page)) => {
+                received.first_sample_ns.get_or_insert(page.sample.time_ns);
+                self.add_page_event(PageEvent::New(page));
+            }
+            Ok(Record::GonePage(page)) => self.add_page_event(PageEvent::Gone(page)),
+            Ok(Record::ProcessEvent(event)) => {
+                if event.kind == ProcessEventKind::EXECUTED {
+                    self.add_page_event(PageEvent::Executed(event.tgid));
+                }
+                received.events.processes.push(event);
+            }
             Ok(Record::AbsentPage(page)) => received.events.absent_pages.push(page),
             Ok(Record::WantedTable(wanted)) => received.events.wanted_tables.push(wanted),
             Ok(_) | Err(_) => self.windows.add_malformed(),

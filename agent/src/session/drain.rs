@@ -75,6 +75,7 @@ pub(super) struct Drain {
 
 /// What the thread does after it has read all that was there.
 enum Command {
+    Read(oneshot::Sender<()>),
     TakeWindow(oneshot::Sender<Window>),
     OpenWindow(oneshot::Sender<u64>),
     CloseWindow(u64, oneshot::Sender<Option<Window>>),
@@ -138,6 +139,11 @@ impl Drain {
         let waiting = &self.status.waiting_events;
         waiting.fetch_sub(events.len(), Ordering::Relaxed);
         events
+    }
+
+    /// Reads all that is there.
+    pub(super) async fn read(&self) -> Result<()> {
+        self.ask(Command::Read).await
     }
 
     /// Reads all that is there, then closes the window that is always open and starts the next.
@@ -218,6 +224,9 @@ impl Reader {
                         let mut received = Received::default();
                         self.counting.receive_batch(&batch, &mut received);
                         self.pass_on(received);
+                    }
+                    Command::Read(reply) => {
+                        let _ = reply.send(());
                     }
                     Command::TakeWindow(reply) => {
                         self.counting.end_window();

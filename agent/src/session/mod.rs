@@ -26,6 +26,7 @@ mod examinations;
 mod lock_releases;
 pub mod memory;
 mod observer;
+mod pages;
 mod processes;
 mod profile_builder;
 mod profiles;
@@ -67,6 +68,7 @@ pub use self::{
 
 use std::{
     collections::HashSet,
+    sync::mpsc::Receiver,
     time::{Duration, Instant},
 };
 
@@ -82,6 +84,7 @@ use tracing::warn;
 use self::{
     drain::Drain,
     examinations::Running,
+    pages::{PageEvent, Pages},
     raises::{RaiseSites, Raises},
     rescan_schedule::RescanSchedule,
     seed::random_seed,
@@ -125,6 +128,10 @@ pub struct Session {
     raises: Option<Raises>,
     /// For that.
     raise_sites: RaiseSites,
+    /// [`None`] before sampling starts, and where no kind is about pages.
+    pages: Option<Pages>,
+    /// For that; taken when sampling starts.
+    page_events: Option<Receiver<PageEvent>>,
     examinations: Examinations,
     running: Running,
     discovery: Discovery,
@@ -197,7 +204,9 @@ impl Session {
         let haste = native.as_ref().map(NativeSymbolizer::haste);
         let profiles = Profiles::new(native, examinations.executables.clone());
         let profiles = ProfileBuilder::start(profiles)?;
-        let drain = Drain::start(ring, profiles.references(), counting_of(settings))?;
+        let (page_sender, page_events) = pages::channel(&settings.kinds).unzip();
+        let counting = counting_of(settings).with_pages(page_sender);
+        let drain = Drain::start(ring, profiles.references(), counting)?;
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut session = Self {
@@ -216,6 +225,8 @@ impl Session {
             gil_locations: GilLocations::default(),
             raises: None,
             raise_sites,
+            pages: None,
+            page_events,
             running: Running::default(),
             discovery: match scope {
                 Scope::Host { examine_after } => Discovery::delayed(examine_after),
@@ -279,6 +290,10 @@ impl Session {
         if let Some(probe) = self.bpf.take_raise_probe() {
             self.raises = Some(Raises::start(probe, self.raise_sites.clone())?);
         }
+        if let Some(events) = self.page_events.take() {
+            let batches = self.drain.batches();
+            self.pages = Some(Pages::start(&self.kinds, events, batches)?);
+        }
         let began = Began::now();
         self.bpf.start()?;
         if let Some(maps) = self.bpf.take_pass_maps() {
@@ -338,6 +353,10 @@ impl Session {
             raises.stop();
         }
         self.bpf.stop()?;
+        if let Some(pages) = &mut self.pages {
+            self.drain.read().await?;
+            pages.stop();
+        }
         let about = began.about(periods);
         let kinds = self.kinds.clone();
         let mut window = self.take_window(&mut ()).await?;

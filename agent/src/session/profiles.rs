@@ -21,7 +21,7 @@ use crate::{
     aggregate::{Catalog, Filter, NoSuchThread, ProfileTiming, Window},
     binaries::executables::Executables,
     bpf::Counters,
-    profile::{self, Profile, Unit},
+    profile::{self, Profile},
     python::text,
     symbolize::{FrameSymbolizer, LookupTotals, NativeSymbolizer, PythonSymbolizer},
 };
@@ -138,7 +138,7 @@ impl Profiles {
         if about.kind.is_of_probe() {
             losses.lost_samples += counters.get(Counter::LOST_RAISES);
         }
-        if about.kind.unit == Unit::Bytes {
+        if about.kind.is_growth() {
             losses.given_back = pages_in_bytes(counters.get(Counter::GIVEN_BACK_PAGES));
         }
         Ok(profile)

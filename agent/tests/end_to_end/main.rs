@@ -45,6 +45,7 @@ mod greenlets;
 mod growth;
 mod host;
 mod impossible;
+mod in_use;
 mod inner_interpreters;
 mod internals;
 mod jit;

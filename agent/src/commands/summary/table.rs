@@ -246,11 +246,13 @@ impl fmt::Display for Summary<'_> {
         if total != 0 {
             self.write_rows(formatter)?;
         }
+        let limits = self.profile.kind.limits().map(str::to_owned);
         let losses = losses::sentences(&self.profile.filtered_out, &self.profile.losses);
-        if !losses.is_empty() {
+        let sentences: Vec<_> = limits.into_iter().chain(losses).collect();
+        if !sentences.is_empty() {
             writeln!(formatter)?;
         }
-        for sentence in losses {
+        for sentence in sentences {
             writeln!(formatter, "{sentence}")?;
         }
         Ok(())

@@ -10,11 +10,13 @@ mod foreign;
 pub mod gil;
 pub mod gil_held;
 pub mod growth;
+pub mod in_use;
 pub mod lock;
 pub mod lock_release;
 pub mod major_faults;
 pub mod off_cpu;
 pub mod page_faults;
+pub mod peak;
 pub mod run_queue;
 pub mod wall;
 
@@ -41,6 +43,8 @@ impl Kind {
         &page_faults::KIND,
         &major_faults::KIND,
         &growth::KIND,
+        &in_use::KIND,
+        &peak::KIND,
         &copy_on_write::KIND,
         &exceptions::KIND,
     ];
@@ -55,6 +59,12 @@ impl Kind {
     #[must_use]
     pub fn from_name(name: &str) -> Option<&'static Self> {
         Self::ALL.iter().copied().find(|kind| kind.name == name)
+    }
+
+    /// Whether it is what processes grow by, of which it is known how much they have given back.
+    #[must_use]
+    pub fn is_growth(&self) -> bool {
+        self.number == growth::KIND.number
     }
 
     /// Whether it is CPU time, which names of files do not mention.

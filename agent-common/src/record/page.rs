@@ -1,0 +1,42 @@
+//! Pages by which processes grow.
+
+use super::{header::Header, sample::Sample};
+
+/// Memory by which a process has grown: who, and where it is.
+#[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewPage {
+    /// The thread, and how many bytes it stands for; its header is that of the whole record, of the kind
+    /// [`RecordKind::NEW_PAGE`](super::RecordKind::NEW_PAGE).
+    pub sample: Sample,
+    /// Its page, or its huge page with [`IS_HUGE`].
+    pub address: u64,
+}
+
+/// In the address of a page: it is a huge one.
+pub const IS_HUGE: u64 = 1;
+
+/// A [`NewPage`] is gone: there is another one at its address.
+#[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GonePage {
+    /// [`RecordKind::GONE_PAGE`](super::RecordKind::GONE_PAGE).
+    pub header: Header,
+    /// As [`NewPage::address`].
+    pub address: u64,
+    /// Process, in the initial PID namespace.
+    pub tgid: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+const _: () = assert!(size_of::<NewPage>() == 72);
+const _: () = assert!(size_of::<GonePage>() == 24);

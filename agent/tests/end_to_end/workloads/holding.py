@@ -1,0 +1,65 @@
+"""Touches memory in several ways: some it keeps, some it gives back, most of it before the last part is touched.
+
+With the argument `huge` it does so in huge pages.
+"""
+
+import mmap
+import os
+import sys
+import time
+
+PAGE = mmap.PAGESIZE
+MEGABYTE = 1 << 20
+# Longer than it takes until somebody looks.
+LONG = 0.5
+
+
+def touched(megabytes):
+    memory = mmap.mmap(-1, megabytes * MEGABYTE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(memory, "madvise"):
+        memory.madvise(mmap.MADV_HUGEPAGE if "huge" in sys.argv else mmap.MADV_NOHUGEPAGE)
+    for page in range(len(memory) // PAGE):
+        memory[page * PAGE] = LETTER
+    return memory
+
+
+def keep():
+    kept.append(touched(32))
+
+
+def keep_objects():
+    # Larger than the interpreter's small ones are.
+    kept.append([b"x" * (600 + i % 100) for i in range(30000)])
+
+
+def hold():
+    memory = touched(64)
+    time.sleep(LONG)
+    memory.close()
+
+
+def use_again():
+    # Most often at the addresses of the one before.
+    for _ in range(8):
+        memory = touched(16)
+        time.sleep(0.05)
+        memory.close()
+
+
+def keep_in_place():
+    kept.append(touched(16))
+
+
+# An item of Python 2's mapping is a string.
+LETTER = mmap.mmap(-1, PAGE)[0]
+if sys.version_info[0] > 2:
+    LETTER = 1
+kept = []
+keep()
+keep_objects()
+hold()
+use_again()
+keep_in_place()
+time.sleep(LONG)
+# What is given back at the end is none of it.
+os._exit(0)
