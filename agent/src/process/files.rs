@@ -9,7 +9,10 @@ use std::{
     io::{self, Read},
     os::{
         fd::{AsRawFd as _, OwnedFd},
-        unix::{ffi::OsStrExt as _, fs::FileExt as _},
+        unix::{
+            ffi::OsStrExt as _,
+            fs::{FileExt as _, MetadataExt as _},
+        },
     },
     path::{Path, PathBuf},
     sync::OnceLock,
@@ -98,6 +101,22 @@ impl RegularFile {
             Access::Own(file) => file.metadata().map(|metadata| metadata.len()),
             Access::Fuse(file) => file.bytes(),
         }
+    }
+
+    /// Whether its permissions let this user read it: its owner, or everybody. Not known, and so [`false`], of a file that
+    /// the file helper has opened.
+    #[must_use]
+    pub fn is_readable_by(&self, user: u32) -> bool {
+        const OWNER: u32 = 0o400;
+        const OTHERS: u32 = 0o004;
+
+        let Access::Own(file) = &self.0 else {
+            return user == 0;
+        };
+        file.metadata().is_ok_and(|metadata| {
+            let is_owner = metadata.uid() == user && metadata.mode() & OWNER != 0;
+            user == 0 || is_owner || metadata.mode() & OTHERS != 0
+        })
     }
 
     /// Its identity.
@@ -325,14 +344,18 @@ fn read_regular(
 
 #[cfg(test)]
 mod tests {
-    use super::{read_regular, refer_in_root};
+    use super::{open_on_host, read_regular, refer_in_root};
     use crate::process::OpenError;
     use rustix::{
         fs::{self, Mode, OFlags},
         io::Errno,
     };
     use std::{
-        os::{fd::OwnedFd, unix::fs::symlink},
+        fs::Permissions,
+        os::{
+            fd::OwnedFd,
+            unix::fs::{MetadataExt as _, PermissionsExt as _, symlink},
+        },
         path::Path,
     };
 
@@ -343,6 +366,27 @@ mod tests {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let process = fs::open(directory.path(), flags, Mode::empty()).unwrap();
         (directory, process)
+    }
+
+    #[test]
+    fn permissions_are_those_of_the_owner_and_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.py");
+        std::fs::write(&path, "x = 1").unwrap();
+        let owner = std::fs::metadata(&path).unwrap().uid();
+        let somebody = owner + 1000;
+        for (mode, by_owner, by_others) in [
+            (0o600, true, false),
+            (0o640, true, false),
+            (0o604, true, true),
+            (0o200, owner == 0, false),
+        ] {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let file = open_on_host(&path).unwrap();
+            let readable = [owner, somebody].map(|user| file.is_readable_by(user));
+            assert_eq!(readable, [by_owner, by_others], "{mode:o}");
+            assert!(file.is_readable_by(0));
+        }
     }
 
     #[test]

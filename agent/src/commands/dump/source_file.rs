@@ -1,6 +1,7 @@
 //! Some lines of a source file of a process.
 //!
-//! Invariants: a file is opened in the root directory of the process; what is read of it, and what is kept of a line,
+//! Invariants: a file is opened in the root directory of the process, and read only if its permissions let the user of
+//! the process do so; what is read of it, and what is kept of a line,
 //! is bounded.
 
 use std::{
@@ -52,6 +53,10 @@ impl SourceFile {
             process.open_in_root(&process.working_directory().ok()?.join(path))
         };
         let file = file.ok()?;
+        // The process may name any file as its source.
+        if !file.is_readable_by(process.user()?) {
+            return None;
+        }
         // Files of the kernel say so too, and some of them block, or are consumed by being read.
         if file.bytes().ok()? == 0 {
             return None;
