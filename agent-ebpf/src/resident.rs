@@ -12,7 +12,7 @@
 use agent_common::{
     counter::Counter,
     layout::{MAX_COUNTER_BYTES, ResidentLayout},
-    record::MemoryType,
+    record::{MemoryType, PAGES_OF_HUGE},
     volatile::masked,
 };
 use aya_ebpf::helpers::{
@@ -36,9 +36,6 @@ const TYPES: [(u32, MemoryType); MEMORY_TYPES] = [
     (1, MemoryType::ANONYMOUS),
     (3, MemoryType::SHARED),
 ];
-
-/// Pages of a huge page.
-pub(crate) const PAGES_OF_HUGE: u64 = 512;
 
 /// Set in the keys of what threads have counted.
 const OF_THREAD: u64 = 1 << 63;
@@ -69,7 +66,7 @@ impl Due {
             if pages > 0 {
                 flags |= Self::HAS_GROWN;
             }
-            if pages >= PAGES_OF_HUGE as i64 {
+            if pages >= PAGES_OF_HUGE.cast_signed() {
                 flags |= Self::IS_HUGE;
             }
         }

@@ -20,6 +20,9 @@ pub struct NewPage {
 /// In the address of a page: it is a huge one.
 pub const IS_HUGE: u64 = 1;
 
+/// How many pages a huge page is.
+pub const PAGES_OF_HUGE: u64 = 512;
+
 /// A [`NewPage`] is gone: there is another one at its address.
 #[repr(C)]
 #[cfg_attr(

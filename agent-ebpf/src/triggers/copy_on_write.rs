@@ -102,8 +102,8 @@ fn note_page(write: &mut PendingWrite) {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn begin_copy(address: u64) -> u32 {
-    let samples = due_samples(address);
-    if samples == 0 {
+    let due = due_samples(address);
+    if due == 0 {
         return 0;
     }
     let Some((sampler, _)) = sample::begin() else {
@@ -111,8 +111,8 @@ extern "C" fn begin_copy(address: u64) -> u32 {
     };
     sampler.measures(
         ProfileKind::COPY_ON_WRITE,
-        samples,
-        u64::from(samples).wrapping_mul(COPY_PERIOD_BYTES),
+        due,
+        u64::from(due).wrapping_mul(COPY_PERIOD_BYTES),
     );
     sampler.memory.set(written_to(address));
     1

@@ -2,15 +2,14 @@
 
 use agent_common::{
     limits::GROWTH_PERIOD_BYTES,
-    record::{IS_HUGE, ProfileKind},
+    record::{IS_HUGE, PAGES_OF_HUGE, ProfileKind},
 };
 use aya_ebpf::{macros::perf_event, programs::PerfEventContext};
 
 use crate::{
     emit,
     maps::{KERNEL_LAYOUT, PAGES, WITH_PAGES},
-    resident::{self, PAGES_OF_HUGE},
-    sample,
+    resident, sample,
     values::PageKey,
 };
 

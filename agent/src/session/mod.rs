@@ -125,11 +125,11 @@ pub struct Session {
     /// For the passes.
     gil_locations: GilLocations,
     /// [`None`] before sampling starts, and where exceptions are not recorded.
-    raises: Option<Raises>,
+    raises: Option<Box<Raises>>,
     /// For that.
     raise_sites: RaiseSites,
     /// [`None`] before sampling starts, and where no kind is about pages.
-    pages: Option<Pages>,
+    pages: Option<Box<Pages>>,
     /// For that; taken when sampling starts.
     page_events: Option<Receiver<PageEvent>>,
     examinations: Examinations,
@@ -288,11 +288,13 @@ impl Session {
     /// When the kernel refuses the events.
     pub fn start(&mut self) -> Result<Began> {
         if let Some(probe) = self.bpf.take_raise_probe() {
-            self.raises = Some(Raises::start(probe, self.raise_sites.clone())?);
+            let raises = Raises::start(probe, self.raise_sites.clone())?;
+            self.raises = Some(Box::new(raises));
         }
         if let Some(events) = self.page_events.take() {
             let batches = self.drain.batches();
-            self.pages = Some(Pages::start(&self.kinds, events, batches)?);
+            let pages = Pages::start(&self.kinds, events, batches)?;
+            self.pages = Some(Box::new(pages));
         }
         let began = Began::now();
         self.bpf.start()?;

@@ -7,13 +7,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use agent_common::{
     limits::MAX_PAGES,
-    record::{IS_HUGE, ProfileKind, Sample},
+    record::{IS_HUGE, PAGES_OF_HUGE, ProfileKind, Sample},
 };
+use rustix::param::page_size;
 
 use super::events::PageEvent;
-
-/// Bytes of a huge page.
-const HUGE_BYTES: u64 = 2 << 20;
 
 /// The process has ended, or may not be looked at: its pages stay as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,8 +157,12 @@ impl Ledger {
 
 /// Where a page begins, and its bytes.
 fn extent(page: u64) -> (u64, u64) {
-    let bytes = if page & IS_HUGE == 0 { 1 } else { HUGE_BYTES };
-    (page & !IS_HUGE, bytes)
+    let pages = if page & IS_HUGE == 0 {
+        1
+    } else {
+        PAGES_OF_HUGE
+    };
+    (page & !IS_HUGE, pages * page_size() as u64)
 }
 
 #[cfg(test)]
