@@ -111,7 +111,7 @@ pub(crate) fn new_page(stacks: &SampledStacks) {
         address: sampler.new_page.get(),
     };
     sent(bytes as u32);
-    // It is looked at soon, since it may be given back soon.
+    // So that it is looked at before it is given back.
     if RECORDS.output::<NewPage>(page, urgent()).is_err() {
         count(Counter::LOST_SAMPLES);
     }

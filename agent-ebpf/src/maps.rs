@@ -25,7 +25,7 @@ use aya_ebpf::{
 };
 
 use crate::values::{
-    AddressSearch, CachedLocation, CodeCache, CountedPages, NativeSampler, PageKey, PendingWrite,
+    AddressSearch, CachedLocation, CodeCache, CountedPages, NativeSampler, PageKey, PendingFault,
     ProcessCounters, ProcessPages, Sampler, Slots, ThreadCache, ThreadNameRecord, Wakes,
 };
 
@@ -210,10 +210,10 @@ pub(crate) static VISIT: PerCpuArray<WholeVisit> = PerCpuArray::with_max_entries
 #[map]
 pub(crate) static PAGES: LruHashMap<PageKey, u32> = LruHashMap::with_max_entries(MAX_PAGES, 0);
 
-/// The write on each processor whose page fault the kernel resolves, see
+/// The page fault that the kernel resolves on each processor, see
 /// [`copy_on_write`](crate::triggers::copy_on_write). Written and read by the BPF programs.
 #[map]
-pub(crate) static PENDING_WRITES: PerCpuArray<PendingWrite> = PerCpuArray::with_max_entries(1, 0);
+pub(crate) static PENDING_FAULTS: PerCpuArray<PendingFault> = PerCpuArray::with_max_entries(1, 0);
 
 /// What each processor or thread has counted of a process's resident pages, see
 /// [`resident`](crate::resident). Written and read by the BPF programs; the least recently used one is

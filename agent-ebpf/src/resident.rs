@@ -161,10 +161,8 @@ pub(crate) fn counted_here() -> [i32; KERNEL_TYPES] {
 #[inline(always)]
 pub(crate) fn has_grown(before: [i32; KERNEL_TYPES], after: [i32; KERNEL_TYPES]) -> bool {
     let has_changed = |(number, _): (u32, MemoryType)| {
-        let (before, after) = (before[kernel_index(number)], after[kernel_index(number)]);
-        // A thread now and then hands over what it has counted, before the fault is resolved.
-        let is_handed_over = field(|layout| layout.of_thread) != 0 && after == 0;
-        after != before && !is_handed_over
+        let number = kernel_index(number);
+        before[number] != after[number]
     };
     let [file, anonymous, shared] = TYPES;
     has_changed(anonymous) != (has_changed(file) || has_changed(shared))

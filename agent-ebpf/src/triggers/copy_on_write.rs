@@ -20,10 +20,10 @@ use aya_ebpf::{
 
 use crate::{
     current,
-    maps::{KERNEL_LAYOUT, PENDING_WRITES, PROCESSES},
+    maps::{KERNEL_LAYOUT, PENDING_FAULTS, PROCESSES},
     memory::CurrentMemory,
     resident, sample,
-    values::PendingWrite,
+    values::PendingFault,
 };
 
 /// `__GFP_MOVABLE` and `__GFP_DIRECT_RECLAIM`, of pages that programs need now; of those to which memory moves, from the
@@ -36,12 +36,12 @@ const NEEDED: u64 = 1 << 3 | 1 << 10;
     clippy::needless_pass_by_value,
     reason = "the context is what the macro gives to a program"
 )]
-pub(crate) fn on_write(context: PerfEventContext) -> u32 {
-    if let Some(write) = pending_write() {
+pub(crate) fn on_possible_copy(context: PerfEventContext) -> u32 {
+    if let Some(fault) = pending_fault() {
         // SAFETY: the kernel translates reads of this field of the context.
-        write.address = unsafe { (*context.ctx).addr };
-        write.tid = bpf_get_current_pid_tgid() as u32;
-        write.has_page = 0;
+        fault.address = unsafe { (*context.ctx).addr };
+        fault.tid = bpf_get_current_pid_tgid() as u32;
+        fault.has_page = 0;
     }
     0
 }
@@ -53,11 +53,11 @@ pub(crate) fn on_write(context: PerfEventContext) -> u32 {
     reason = "the context is what the macro gives to a program"
 )]
 pub(crate) fn on_page_allocated(context: RawTracePointContext) -> u32 {
-    if let Some(write) = pending_write()
-        && write.address != 0
+    if let Some(fault) = pending_fault()
+        && fault.address != 0
         && context.arg::<u64>(2) & NEEDED == NEEDED
     {
-        note_page(write);
+        note_page(fault);
     }
     0
 }
@@ -68,7 +68,7 @@ pub(crate) fn on_page_allocated(context: RawTracePointContext) -> u32 {
     clippy::needless_pass_by_value,
     reason = "the context is what the macro gives to a program"
 )]
-pub(crate) fn on_resolved_write(context: PerfEventContext) -> u32 {
+pub(crate) fn on_resolved_copy(context: PerfEventContext) -> u32 {
     // SAFETY: the kernel translates reads of this field of the context.
     let address = unsafe { (*context.ctx).addr };
     if begin_copy(address) != 0 {
@@ -77,23 +77,23 @@ pub(crate) fn on_resolved_write(context: PerfEventContext) -> u32 {
     0
 }
 
-/// The write that this processor resolves.
+/// The page fault that this processor resolves.
 #[inline(always)]
-fn pending_write() -> Option<&'static mut PendingWrite> {
-    let write = PENDING_WRITES.get_ptr_mut(0)?;
+fn pending_fault() -> Option<&'static mut PendingFault> {
+    let fault = PENDING_FAULTS.get_ptr_mut(0)?;
     // SAFETY: the value lives as long as the map and belongs to this processor. A thread that takes its place in the
     // middle of a fault begins one of its own; what is noted then is of the later one.
-    Some(unsafe { &mut *write })
+    Some(unsafe { &mut *fault })
 }
 
 /// Notes that a fault of a process that is profiled has a new page, and what there was before.
 #[inline(always)]
-fn note_page(write: &mut PendingWrite) {
+fn note_page(fault: &mut PendingFault) {
     let pid_tgid = bpf_get_current_pid_tgid();
     let tgid = (pid_tgid >> 32) as u32;
-    if write.tid == pid_tgid as u32 && PROCESSES.get_ptr(tgid).is_some() {
-        write.counted = resident::counted_here();
-        write.has_page = 1;
+    if fault.tid == pid_tgid as u32 && PROCESSES.get_ptr(tgid).is_some() {
+        fault.counted = resident::counted_here();
+        fault.has_page = 1;
     }
 }
 
@@ -121,23 +121,25 @@ extern "C" fn begin_copy(address: u64) -> u32 {
 /// How many samples are due of the copy that the fault at this address has made.
 #[inline(always)]
 fn due_samples(address: u64) -> u32 {
-    let Some(write) = pending_write() else {
+    let Some(fault) = pending_fault() else {
         return 0;
     };
-    let is_of_fault =
-        address != 0 && write.address == address && write.tid == bpf_get_current_pid_tgid() as u32;
-    write.address = 0;
-    if !is_of_fault || write.has_page == 0 {
+    if fault.tid != bpf_get_current_pid_tgid() as u32 {
+        return 0;
+    }
+    let is_of_fault = address != 0 && fault.address == address;
+    fault.address = 0;
+    if !is_of_fault || fault.has_page == 0 {
         return 0;
     }
     let counted = resident::counted_here();
-    if resident::has_grown(write.counted, counted) {
+    if resident::has_grown(fault.counted, counted) {
         return 0;
     }
     let page_bytes = KERNEL_LAYOUT.load().resident.page_bytes;
     // SAFETY: the helper takes no arguments.
     let random = unsafe { bpf_get_prandom_u32() };
-    write.copied.add(page_bytes.into(), random) as u32
+    fault.copied.add(page_bytes.into(), random) as u32
 }
 
 /// The number of what the sampled thread writes to.

@@ -61,7 +61,7 @@ impl ProcessPages {
 
 /// The page fault that this processor resolves, as far as it may be a write to memory that has to be copied.
 #[repr(C)]
-pub(crate) struct PendingWrite {
+pub(crate) struct PendingFault {
     /// The address, 0 where none is pending.
     pub(crate) address: u64,
     /// The thread.

@@ -62,7 +62,7 @@ pub(crate) struct Sampler {
     pub(crate) kind: Volatile<u32>,
     /// The number of `Sample::memory`.
     pub(crate) memory: Volatile<u32>,
-    /// An address in the page by which the process has grown, if its kind is about that.
+    /// See `NewPage::address`, if its kind is about that.
     pub(crate) new_page: Volatile<u64>,
     /// The wait that it ends, if its kind is about that.
     pub(crate) wait_end: Volatile<WaitEnd>,

@@ -165,6 +165,10 @@ impl Catalog {
         let Some(wanted) = &filter.thread else {
             return Ok(());
         };
+        // A thread that has given all back that it had is not one that was never seen.
+        if kind.pages().is_some() {
+            return Ok(());
+        }
         let seen = self.sampled_threads(window, kind);
         let is_wanted = |thread: &SampledThread| wanted.matches(thread.tid, &thread.name);
         if seen.is_empty() || seen.iter().any(is_wanted) {
@@ -258,6 +262,9 @@ impl Catalog {
         if about.kind.is_of_probe() {
             profile.losses.unrecorded_ms = window.unrecorded_ms;
             profile.losses.raise_variance = window.raise_variance;
+        }
+        if about.kind.pages().is_some() {
+            profile.losses.unwatched_samples = window.unwatched_samples;
         }
         profile.filtered_out = filtered_out;
         if let Some(timeline) = timeline {

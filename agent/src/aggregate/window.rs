@@ -23,6 +23,8 @@ pub struct Window {
     pub(super) unrecorded_ms: u64,
     /// Variance of the number of exceptions.
     pub(super) raise_variance: u64,
+    /// Samples of which it is not known whether their memory was in use.
+    pub(super) unwatched_samples: u64,
     /// When samples were taken, if that is wanted.
     pub(super) times: Option<WindowTimes>,
 }
@@ -68,6 +70,11 @@ impl Window {
     pub fn set_unrecorded(&mut self, unrecorded_ms: u64, raise_variance: u64) {
         self.unrecorded_ms = unrecorded_ms;
         self.raise_variance = raise_variance;
+    }
+
+    /// Sets of how many samples it is not known whether their memory was in use.
+    pub fn set_unwatched(&mut self, samples: u64) {
+        self.unwatched_samples = samples;
     }
 
     /// Samples dropped because the window had too many different samples; no part has them.

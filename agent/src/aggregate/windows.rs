@@ -94,11 +94,6 @@ impl Windows {
         self.window.malformed_records += 1;
     }
 
-    /// Counts samples for which there was no room.
-    pub fn add_lost(&mut self, samples: u64) {
-        self.window.lost_samples += samples;
-    }
-
     /// Samples of the window that is always open, before any filter.
     #[must_use]
     pub fn samples(&self) -> u64 {

@@ -20,8 +20,8 @@ pub enum Error {
     Load(#[from] EbpfError),
     /// The kernel's BTF says nowhere where resident pages are counted.
     #[error(
-        "where this kernel counts resident memory is not known, so that its growth and copies cannot be \
-         profiled: please report the kernel's version, and leave out the events growth and copy-on-write"
+        "where this kernel counts resident memory is not known, so that no event of memory can be \
+         profiled: please report the kernel's version, and leave out growth, in-use, peak and copy-on-write"
     )]
     ResidentCounters,
     /// A call for one program failed.

@@ -23,8 +23,8 @@ static EVENTS: &[Event] = &[
     event(&kinds::major_faults::KIND, "on_major_fault", &[SoftwareEvent::PageFaultsMaj]),
     event(&kinds::growth::KIND, "on_fault", &[SoftwareEvent::PageFaults]),
     event(&kinds::growth::KIND, "on_resolved_fault", &[SoftwareEvent::PageFaultsMin, SoftwareEvent::PageFaultsMaj]),
-    event(&kinds::copy_on_write::KIND, "on_write", &[SoftwareEvent::PageFaults]),
-    event(&kinds::copy_on_write::KIND, "on_resolved_write", &[SoftwareEvent::PageFaultsMin, SoftwareEvent::PageFaultsMaj]),
+    event(&kinds::copy_on_write::KIND, "on_possible_copy", &[SoftwareEvent::PageFaults]),
+    event(&kinds::copy_on_write::KIND, "on_resolved_copy", &[SoftwareEvent::PageFaultsMin, SoftwareEvent::PageFaultsMaj]),
 ];
 
 const fn event(

@@ -38,7 +38,7 @@ use super::{
     unwind_tables::UnwindTableMaps,
     walk_maps::WalkMaps,
 };
-use crate::profile::{Kind, RecordedExceptions, kinds};
+use crate::profile::{Kind, RecordedExceptions, Unit};
 
 /// The programs on raw tracepoints, each with its tracepoint.
 const TRACEPOINTS: [(&str, &str); 5] = [
@@ -48,9 +48,6 @@ const TRACEPOINTS: [(&str, &str); 5] = [
     ("on_free", "sched_process_free"),
     ("on_cpu_hotplug", "cpuhp_exit"),
 ];
-
-/// The program that is told of pages that are allocated, and its tracepoint.
-const PAGE_ALLOCATED: (&str, &str) = ("on_page_allocated", "mm_page_alloc");
 
 /// Where the registers of a thread are in its kernel stack on kernels without
 /// `bpf_task_pt_regs` (before Linux 5.15): a `pt_regs` of this size at the end of 16 KiB.
@@ -120,6 +117,8 @@ pub struct Bpf {
     sampling_events: SamplingEvents,
     /// [`None`] once it was taken, and where there is none.
     raise_probe: Option<Box<RaiseProbe>>,
+    /// Whether it is known where the kernel counts resident pages.
+    counts_memory: bool,
 }
 
 impl Bpf {
@@ -137,10 +136,12 @@ impl Bpf {
         if !has_task_pt_regs() {
             kernel_layout.registers = REGISTERS_IN_STACK;
         }
-        let pages = options.kinds.iter().any(|kind| kind.pages().is_some());
-        let growth = pages || options.kinds.contains(&&kinds::growth::KIND);
-        let copies = options.kinds.contains(&&kinds::copy_on_write::KIND);
-        if (growth || copies) && kernel_layout.resident == ResidentLayout::default() {
+        let has = |is_of: fn(&Kind) -> bool| options.kinds.iter().any(|kind| is_of(kind));
+        let pages = has(|kind| kind.pages().is_some());
+        let growth = pages || has(Kind::is_growth);
+        let copies = has(Kind::is_about_copies);
+        let counts_memory = kernel_layout.resident != ResidentLayout::default();
+        if (growth || copies) && !counts_memory {
             return Err(Error::ResidentCounters);
         }
         let with_native = u32::from(options.with_native);
@@ -179,8 +180,7 @@ impl Bpf {
             attach(&mut object, program, tracepoint)?;
         }
         if copies {
-            let (program, tracepoint) = PAGE_ALLOCATED;
-            attach(&mut object, program, tracepoint)?;
+            attach_page_allocated(&mut object)?;
         }
         let tables = TableLoader::take(&mut object, has_visits)?;
         let mut pass_maps = None;
@@ -212,6 +212,7 @@ impl Bpf {
             counters: CounterMap::take(&mut object)?,
             sampling_events,
             raise_probe,
+            counts_memory,
             logger: EbpfLogger::init(&mut object)?,
             object,
         };
@@ -475,15 +476,24 @@ impl Bpf {
             }
         }
         for kind in of_events {
-            let tried = SamplingEvents::load(&mut self.object, &[kind]).and_then(|mut events| {
-                let attached = events.attach(&mut self.object, self.control.period_ns, 0);
-                attached.and(events.unload(&mut self.object))
-            });
-            if let Err(error) = tried {
+            if let Err(error) = self.try_events(kind) {
                 refused.push((kind, error));
             }
         }
         refused
+    }
+
+    /// Tries the events of a kind.
+    fn try_events(&mut self, kind: &'static Kind) -> Result<(), Error> {
+        if kind.unit == Unit::Bytes && !self.counts_memory {
+            return Err(Error::ResidentCounters);
+        }
+        if kind.is_about_copies() {
+            attach_page_allocated(&mut self.object)?;
+        }
+        let mut events = SamplingEvents::load(&mut self.object, &[kind])?;
+        let attached = events.attach(&mut self.object, self.control.period_ns, 0);
+        attached.and(events.unload(&mut self.object))
     }
 
     /// Takes the reader's end of the ring buffer, which is for another thread; [`None`] the second
@@ -576,4 +586,9 @@ pub fn monotonic_ns() -> u64 {
     seconds
         .saturating_mul(1_000_000_000)
         .saturating_add(nanoseconds)
+}
+
+/// Has pages noted that are allocated while page faults are resolved.
+fn attach_page_allocated(object: &mut Ebpf) -> Result<(), Error> {
+    attach(object, "on_page_allocated", "mm_page_alloc")
 }

@@ -201,6 +201,10 @@ fn invalid_values_are_rejected() {
             "`events` has `gills`: the events are",
         ),
         ("events: []", "`events` is empty"),
+        (
+            "events: [growth, peak]",
+            "`events` has `peak`, which a host does not have: leave it out, and see `growth`,",
+        ),
         ("rate: 0", "`rate` is 0: it must be from 1 to 1000"),
         (
             "wait_rate: 0",

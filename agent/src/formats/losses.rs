@@ -37,6 +37,7 @@ pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
         given_back: _,
         unrecorded_ms: _,
         raise_variance: _,
+        unwatched_samples: _,
         untimed_samples: _,
     } = *losses;
     let unwind_reasons = unwind_reasons(&unwind);
@@ -127,7 +128,7 @@ fn read_idle(sentence: &str) -> Option<u64> {
 type Loss<'a> = (u64, (&'a str, &'a str), &'a str);
 
 /// Losses of other things than samples and frames.
-fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 9] {
+fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 10] {
     [
         (
             losses.names_only,
@@ -174,6 +175,11 @@ fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 9] {
             losses.raise_variance,
             ("is the variance", "is the variance"),
             "of the number of exceptions: its square root is the standard error.",
+        ),
+        (
+            losses.unwatched_samples,
+            ("sample is", "samples are"),
+            "missing: there were too many pages, or too many at once, to look at them again.",
         ),
         (
             losses.untimed_samples,

@@ -36,7 +36,7 @@ use crate::workers::charge;
 const MAPS_BYTES: u64 = 64 << 20;
 
 /// In `pagemap`: the page is in memory, or in swap space.
-const RESIDENT: u64 = 1 << 63 | 1 << 62;
+pub(super) const RESIDENT: u64 = 1 << 63 | 1 << 62;
 
 /// Pages whose state is read at once.
 const PAGES: usize = 16;
@@ -113,21 +113,6 @@ impl Memory {
         }
         let read = self.contents.read_exact_at(into, address);
         read.map_err(|_| MemoryReadError::Unmapped)
-    }
-
-    /// Whether the page with an address is in memory or in swap space.
-    ///
-    /// # Errors
-    ///
-    /// When the process has ended or runs another program, or its pages may not be looked at.
-    pub fn is_page_resident(&self, address: u64) -> Result<bool, MemoryReadError> {
-        let pages = self.pages.as_ref().ok_or(MemoryReadError::Unmapped)?;
-        let mut entry = [0; 8];
-        let offset = address / page_size() as u64 * 8;
-        match pages.read_exact_at(&mut entry, offset) {
-            Ok(()) => Ok(u64::from_le_bytes(entry) & RESIDENT != 0),
-            Err(_) => Err(MemoryReadError::Gone),
-        }
     }
 
     fn read_by_helper(

@@ -18,6 +18,7 @@ pub mod fuse;
 pub mod machine;
 pub mod maps;
 mod memory;
+mod page_map;
 mod path;
 mod procfs;
 mod reference;
@@ -34,6 +35,7 @@ pub use error::{Error, OpenError};
 pub use fault_in::fault_in;
 pub use files::{FileIdentity, RegularFile, open_on_host};
 pub use memory::Memory;
+pub use page_map::{PageMap, resident_pages};
 pub use path::file_name;
 pub use procfs::Process;
 #[cfg(feature = "fuzzing")]

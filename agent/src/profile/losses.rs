@@ -45,13 +45,15 @@ pub struct Losses {
     pub unrecorded_ms: u64,
     /// Variance of the number of exceptions that results from it.
     pub raise_variance: u64,
+    /// Samples whose memory was not looked at again; only of memory in use and at the peak.
+    pub unwatched_samples: u64,
     /// Samples that are not in the [timeline](super::Timeline), which is full; they are in the profile.
     pub untimed_samples: u64,
 }
 
 impl Losses {
     /// The plain counters, without those that divide one loss by its reasons.
-    pub const COUNTERS: [Counter<Self>; 16] = [
+    pub const COUNTERS: [Counter<Self>; 17] = [
         |losses| &mut losses.lost_samples,
         |losses| &mut losses.truncated,
         |losses| &mut losses.incomplete,
@@ -67,6 +69,7 @@ impl Losses {
         |losses| &mut losses.given_back,
         |losses| &mut losses.unrecorded_ms,
         |losses| &mut losses.raise_variance,
+        |losses| &mut losses.unwatched_samples,
         |losses| &mut losses.untimed_samples,
     ];
 

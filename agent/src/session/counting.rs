@@ -225,14 +225,10 @@ impl Counting {
         let Some(pages) = &self.pages else {
             return;
         };
-        let is_sent = pages.send(event);
-        let PageEvent::New(page) = event else {
-            return;
-        };
-        if !is_sent {
-            self.windows.add_lost(page.sample.count.into());
-        }
-        if pages.wants_growth {
+        pages.send(event);
+        if let PageEvent::New(page) = event
+            && pages.wants_growth
+        {
             self.add_sample(&page.sample);
         }
     }
@@ -259,8 +255,14 @@ impl Counting {
             }
             Ok(Record::GonePage(page)) => self.add_page_event(PageEvent::Gone(page)),
             Ok(Record::ProcessEvent(event)) => {
-                if event.kind == ProcessEventKind::EXECUTED {
-                    self.add_page_event(PageEvent::Executed(event.tgid));
+                match event.kind {
+                    ProcessEventKind::FORKED | ProcessEventKind::EXECUTED => {
+                        self.add_page_event(PageEvent::Began(event.tgid));
+                    }
+                    ProcessEventKind::EXITED => {
+                        self.add_page_event(PageEvent::Ended(event.tgid));
+                    }
+                    _ => {}
                 }
                 received.events.processes.push(event);
             }

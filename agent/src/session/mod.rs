@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! thread drain      ring buffer ─► counts of samples
+//!                      │    ├────► pages ─► thread pages, for events of memory in use
 //!                      │    └────► events ─► session (this thread) ─► examinations, unwind tables
 //!                      ▼                                                   │ on worker threads
 //! thread profiles   stacks, code objects; windows ─► profiles             ▼
@@ -14,7 +15,8 @@
 //!
 //! Invariants: this room alone connects the stages; what it finds out about processes goes to an
 //! [`Observer`], so that it depends on none of its owners; the thread that drains the ring buffer
-//! waits for no other; what belongs to others is read by [workers](crate::workers) alone.
+//! waits for no other; what belongs to others is read by [workers](crate::workers), and by threads that are left behind
+//! if something holds them up.
 
 mod clock;
 mod counting;
@@ -68,7 +70,6 @@ pub use self::{
 
 use std::{
     collections::HashSet,
-    sync::mpsc::Receiver,
     time::{Duration, Instant},
 };
 
@@ -84,7 +85,7 @@ use tracing::warn;
 use self::{
     drain::Drain,
     examinations::Running,
-    pages::{PageEvent, Pages},
+    pages::{PageEvents, Pages},
     raises::{RaiseSites, Raises},
     rescan_schedule::RescanSchedule,
     seed::random_seed,
@@ -131,7 +132,7 @@ pub struct Session {
     /// [`None`] before sampling starts, and where no kind is about pages.
     pages: Option<Box<Pages>>,
     /// For that; taken when sampling starts.
-    page_events: Option<Receiver<PageEvent>>,
+    page_events: Option<PageEvents>,
     examinations: Examinations,
     running: Running,
     discovery: Discovery,
@@ -363,6 +364,7 @@ impl Session {
         let kinds = self.kinds.clone();
         let mut window = self.take_window(&mut ()).await?;
         window.set_start(began.monotonic_ns);
+        window.set_unwatched(self.pages.as_ref().map_or(0, |pages| pages.lost()));
         let counters = self.counters()?;
         let filter = filter.clone();
         let building = self.profiles.run(move |profiles| {

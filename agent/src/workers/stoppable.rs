@@ -50,13 +50,16 @@ impl StoppableThread {
     }
 
     /// Tells it to end, and waits for that; a thread that something holds up for longer than `limit` is left behind.
-    pub fn stop(self, limit: Duration) {
+    /// Returns whether it has ended.
+    pub fn stop(self, limit: Duration) -> bool {
         // It may have ended.
         let _ = self.stop.send(());
-        if self.ended.recv_timeout(limit) != Err(RecvTimeoutError::Timeout) {
+        let has_ended = self.ended.recv_timeout(limit) != Err(RecvTimeoutError::Timeout);
+        if has_ended {
             // It has panicked: that was printed.
             let _ = self.handle.join();
         }
+        has_ended
     }
 }
 
@@ -68,7 +71,7 @@ mod tests {
     fn it_ends_when_it_is_asked_to() {
         let thread = StoppableThread::start("test", |stopped| stopped.recv().unwrap()).unwrap();
         assert!(!thread.is_finished());
-        thread.stop(Duration::from_secs(60));
+        assert!(thread.stop(Duration::from_secs(60)));
     }
 
     #[test]
@@ -77,7 +80,7 @@ mod tests {
         let thread = StoppableThread::start("test", move |_| {
             let _ = held.recv();
         });
-        thread.unwrap().stop(Duration::from_millis(1));
+        assert!(!thread.unwrap().stop(Duration::from_millis(1)));
         // It was not waited for.
         drop(free);
     }

@@ -12,12 +12,23 @@ use super::{
     program::Program,
 };
 
-/// The functions of the workload, and the megabytes of each that are in use at the end and at the peak.
-const FUNCTIONS: [(&str, u64, u64); 4] = [
+/// A function of the workload, and the megabytes of it that are in use at the end and at the peak.
+type Expected = (&'static str, u64, u64);
+
+const ALONE: [Expected; 4] = [
     ("keep", 32, 32),
     ("hold", 0, 64),
     ("use_again", 0, 0),
     ("keep_in_place", 16, 0),
+];
+
+/// The same beside a child, which has most at its end.
+const WITH_CHILD: [Expected; 5] = [
+    ("keep", 32, 32),
+    ("hold", 0, 0),
+    ("use_again", 0, 0),
+    ("keep_in_place", 16, 16),
+    ("hold_in_child", 0, 96),
 ];
 
 /// Bytes for which there is a sample.
@@ -37,7 +48,7 @@ fn capture(interpreter: &Interpreter, arguments: &[&str]) -> (TempDir, Capture) 
     let program = Program::of(interpreter, "holding", arguments);
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("memory.folded");
-    let mut command = vec!["--event", "growth,in-use,peak", "--output"];
+    let mut command = vec!["--children", "--event", "growth,in-use,peak", "--output"];
     command.extend([file.to_str().unwrap(), "--"]);
     command.extend(program.0.iter().map(String::as_str));
     let capture = Running::start(&command).finish();
@@ -45,7 +56,7 @@ fn capture(interpreter: &Interpreter, arguments: &[&str]) -> (TempDir, Capture) 
     (folder, capture)
 }
 
-fn assert_memory(interpreter: &Interpreter, arguments: &[&str]) {
+fn assert_memory(interpreter: &Interpreter, arguments: &[&str], expected: &[Expected]) -> Capture {
     let (folder, capture) = capture(interpreter, arguments);
     let [growth, in_use, peak] =
         ["growth", "in-use", "peak"].map(|event| profile_of(folder.path(), event));
@@ -53,7 +64,7 @@ fn assert_memory(interpreter: &Interpreter, arguments: &[&str]) {
     let of = |profile: &Folded, function: &str| {
         profile.count(|stack| stack.iter().any(|frame| frame.name == function))
     };
-    for (function, at_end, at_peak) in FUNCTIONS {
+    for &(function, at_end, at_peak) in expected {
         let found = [of(&in_use, function), of(&peak, function)];
         println!("{name} {arguments:?}: {function}: {found:?} of {at_end} and {at_peak} MB");
         for (found, expected) in found.into_iter().zip([at_end, at_peak]) {
@@ -74,16 +85,28 @@ fn assert_memory(interpreter: &Interpreter, arguments: &[&str]) {
     let says_limits = |line: &str| line.starts_with("What was in memory before is left out");
     let limits = capture.messages.lines().filter(|line| says_limits(line));
     assert_eq!(limits.count(), 2, "{}", capture.messages);
+    capture
 }
 
 #[test]
 fn what_is_kept_is_in_use_and_what_was_held_is_at_the_peak() {
     let _machine = machine::alone();
-    machine::for_each_kind_alone(|interpreter| assert_memory(interpreter, &[]));
+    machine::for_each_kind_alone(|interpreter| {
+        assert_memory(interpreter, &[], &ALONE);
+    });
 }
 
 #[test]
 fn huge_pages_are_no_exception() {
     let _machine = machine::alone();
-    assert_memory(machine::one_interpreter(), &["huge"]);
+    let capture = assert_memory(machine::one_interpreter(), &["huge"], &ALONE);
+    let output = String::from_utf8(capture.output).unwrap();
+    let huge: u64 = output.trim().parse().unwrap();
+    assert!(huge >= 32 << 20, "{huge}");
+}
+
+#[test]
+fn a_process_that_has_ended_has_nothing_in_use_and_is_at_the_peak() {
+    let _machine = machine::alone();
+    assert_memory(machine::one_interpreter(), &["fork"], &WITH_CHILD);
 }

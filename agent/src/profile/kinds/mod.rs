@@ -67,6 +67,12 @@ impl Kind {
         self.number == growth::KIND.number
     }
 
+    /// Whether it is memory that is copied because it is written to.
+    #[must_use]
+    pub fn is_about_copies(&self) -> bool {
+        self.number == copy_on_write::KIND.number
+    }
+
     /// Whether it is CPU time, which names of files do not mention.
     #[must_use]
     pub fn is_cpu(&self) -> bool {

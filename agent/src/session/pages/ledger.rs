@@ -1,7 +1,8 @@
 //! Which pages there are, and which there were when there were most.
 //!
-//! Invariants: of the pages of a process with the same address only the last one is resident; what is at the peak of a
-//! process was all resident at one look, and no look has found more.
+//! Invariants: of the pages of a process with the same address only the last one is resident; what is at the peak was
+//! all resident at one look, and no look has found more; at most [`MAX_PAGES`] pages are resident, and as many of the
+//! peak are gone.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,28 +14,27 @@ use rustix::param::page_size;
 
 use super::events::PageEvent;
 
-/// The process has ended, or may not be looked at: its pages stay as they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ended;
+/// Whether a page is resident; [`None`] where that is not known.
+pub(super) type Residency<'a> = dyn Fn(u64) -> Option<bool> + 'a;
 
 /// Pages by which processes have grown, by process.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    processes: HashMap<u32, ProcessPages>,
-    /// How many are resident, of all processes.
+    /// Those that were resident at the last look, by process and address.
+    resident: HashMap<u32, Pages>,
+    /// How many these are.
     count: usize,
-}
-
-#[derive(Debug, Default)]
-struct ProcessPages {
-    /// Those that were resident at the last look, by address.
-    resident: BTreeMap<u64, Page>,
     /// Those of the peak that are not resident any more.
     gone: Vec<Sample>,
     /// Bytes at the peak.
     peak_bytes: u64,
-    has_ended: bool,
+    /// What the process had that has ended last.
+    last: Pages,
+    /// Samples for which there was no room.
+    lost: u64,
 }
+
+type Pages = BTreeMap<u64, Page>;
 
 #[derive(Clone, Copy, Debug)]
 struct Page {
@@ -42,116 +42,125 @@ struct Page {
     is_at_peak: bool,
 }
 
-impl ProcessPages {
-    /// Takes pages away that are not resident any more; returns how many.
-    fn remove(&mut self, first: u64, bytes: u64) -> usize {
-        let range = first..first.saturating_add(bytes);
-        let gone: Vec<_> = self
-            .resident
-            .range(range)
-            .map(|(address, _)| *address)
-            .collect();
-        for address in &gone {
-            if let Some(page) = self.resident.remove(address)
-                && page.is_at_peak
-            {
-                self.gone.push(page.sample);
+impl Ledger {
+    /// Acts on an event.
+    pub(super) fn add(&mut self, event: PageEvent) {
+        match event {
+            PageEvent::New(page) => {
+                let tgid = page.sample.tgid;
+                let (address, bytes) = extent(page.address);
+                self.remove_range(tgid, address, bytes);
+                if self.count >= MAX_PAGES as usize {
+                    self.lost += u64::from(page.sample.count);
+                    return;
+                }
+                let page = Page {
+                    sample: page.sample,
+                    is_at_peak: false,
+                };
+                self.resident.entry(tgid).or_default().insert(address, page);
+                self.count += 1;
+            }
+            PageEvent::Gone(page) => {
+                let (address, _) = extent(page.address);
+                self.remove_range(page.tgid, address, 1);
+            }
+            PageEvent::Began(tgid) => {
+                self.remove_process(tgid);
+            }
+            PageEvent::Ended(tgid) => {
+                let pages = self.remove_process(tgid);
+                if !pages.is_empty() {
+                    self.last = pages;
+                }
             }
         }
-        gone.len()
     }
 
-    /// Makes the present the peak, if it is one.
-    fn note_peak(&mut self) {
-        let values = self.resident.values().map(|page| page.sample.value);
+    /// Takes the pages of a process away that begin in a range.
+    fn remove_range(&mut self, tgid: u32, first: u64, bytes: u64) {
+        let Some(pages) = self.resident.get_mut(&tgid) else {
+            return;
+        };
+        let range = first..first.saturating_add(bytes);
+        let gone: Vec<_> = pages.range(range).map(|(address, _)| *address).collect();
+        for address in gone {
+            let page = pages.remove(&address);
+            self.count -= 1;
+            let at_peak = page.filter(|page| page.is_at_peak);
+            self.gone.extend(at_peak.map(|page| page.sample));
+        }
+    }
+
+    /// Takes a process away; returns the pages that it had.
+    fn remove_process(&mut self, tgid: u32) -> Pages {
+        let pages = self.resident.remove(&tgid).unwrap_or_default();
+        self.count -= pages.len();
+        let at_peak = pages.values().filter(|page| page.is_at_peak);
+        self.gone.extend(at_peak.map(|page| page.sample));
+        pages
+    }
+
+    /// The processes that have pages.
+    pub(super) fn processes(&self) -> impl Iterator<Item = u32> {
+        self.resident.keys().copied()
+    }
+
+    /// Finds out which pages of a process are still resident.
+    pub(super) fn look(&mut self, tgid: u32, is_resident: &Residency<'_>) {
+        let pages = self
+            .resident
+            .get(&tgid)
+            .into_iter()
+            .flat_map(BTreeMap::keys);
+        let gone = pages.filter(|address| is_resident(**address) == Some(false));
+        let gone: Vec<_> = gone.copied().collect();
+        for address in gone {
+            self.remove_range(tgid, address, 1);
+        }
+    }
+
+    /// Makes what is resident the peak, if it is more than ever before.
+    pub(super) fn note_peak(&mut self) {
+        let pages = self.resident.values().flat_map(BTreeMap::values);
+        let values = pages.map(|page| page.sample.value);
         let bytes = values.fold(0, u64::saturating_add);
         if bytes <= self.peak_bytes {
             return;
         }
         self.peak_bytes = bytes;
         self.gone.clear();
-        for page in self.resident.values_mut() {
+        for page in self.resident.values_mut().flat_map(BTreeMap::values_mut) {
             page.is_at_peak = true;
         }
     }
-}
 
-impl Ledger {
-    /// Acts on an event; [`false`] where there is no room for a page.
-    pub(super) fn add(&mut self, event: PageEvent) -> bool {
-        match event {
-            PageEvent::New(page) => {
-                let process = self.processes.entry(page.sample.tgid).or_default();
-                let (address, bytes) = extent(page.address);
-                self.count -= process.remove(address, bytes);
-                if self.count >= MAX_PAGES as usize {
-                    return false;
-                }
-                let page = Page {
-                    sample: page.sample,
-                    is_at_peak: false,
-                };
-                process.resident.insert(address, page);
-                self.count += 1;
-            }
-            PageEvent::Gone(page) => {
-                let (address, _) = extent(page.address);
-                if let Some(process) = self.processes.get_mut(&page.tgid) {
-                    self.count -= process.remove(address, 1);
-                }
-            }
-            PageEvent::Executed(tgid) => {
-                let before = self.processes.remove(&tgid);
-                self.count -= before.map_or(0, |process| process.resident.len());
-            }
-        }
-        true
-    }
-
-    /// Finds out which pages are still resident.
-    pub(super) fn look(&mut self, mut is_resident: impl FnMut(u32, u64) -> Result<bool, Ended>) {
-        for (tgid, process) in &mut self.processes {
-            if process.has_ended {
-                // What comes late was resident at its end.
-                process.note_peak();
-                continue;
-            }
-            let mut gone = Vec::new();
-            for address in process.resident.keys() {
-                match is_resident(*tgid, *address) {
-                    Ok(true) => {}
-                    Ok(false) => gone.push(*address),
-                    Err(Ended) => {
-                        process.has_ended = true;
-                        break;
-                    }
-                }
-            }
-            for address in gone {
-                self.count -= process.remove(address, 1);
-            }
-            process.note_peak();
-        }
-    }
-
-    /// Samples of what is resident.
-    pub(super) fn resident(&self, kind: ProfileKind) -> impl Iterator<Item = Sample> {
-        let pages = self.processes.values().flat_map(|it| it.resident.values());
+    /// Samples of what is resident; where nothing runs any more, of what the last process had when it ended.
+    pub(super) fn in_use(&self, kind: ProfileKind) -> impl Iterator<Item = Sample> {
+        let last = self.resident.is_empty().then_some(&self.last);
+        let pages = self
+            .resident
+            .values()
+            .chain(last)
+            .flat_map(BTreeMap::values);
         pages.map(move |page| Sample {
             kind,
             ..page.sample
         })
     }
 
-    /// Samples of what was resident at the peak of each process.
+    /// Samples of what was resident at the peak.
     pub(super) fn at_peak(&self, kind: ProfileKind) -> impl Iterator<Item = Sample> {
-        let processes = self.processes.values();
-        let samples = processes.flat_map(|process| {
-            let resident = process.resident.values().filter(|page| page.is_at_peak);
-            let resident = resident.map(|page| page.sample);
-            resident.chain(process.gone.iter().copied())
-        });
+        let pages = self.resident.values().flat_map(BTreeMap::values);
+        let resident = pages.filter(|page| page.is_at_peak);
+        let samples = resident.map(|page| page.sample);
+        let samples = samples.chain(self.gone.iter().copied());
         samples.map(move |sample| Sample { kind, ..sample })
+    }
+
+    /// Samples for which there was no room.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost
     }
 }
 
@@ -175,26 +184,20 @@ mod tests {
     const PAGE: u64 = 4096;
     const START: u64 = 0x7f00_0020_0000;
 
-    fn new_page(nth: u64, stack: u64) -> PageEvent {
-        PageEvent::New(NewPage {
+    fn page_of(tgid: u32, nth: u64, stack: u64) -> NewPage {
+        NewPage {
             sample: Sample {
                 stack,
+                tgid,
                 value: 10,
-                tgid: 7,
                 ..sample()
             },
             address: START + nth * PAGE,
-        })
+        }
     }
 
-    fn huge_page(stack: u64) -> PageEvent {
-        match new_page(0, stack) {
-            PageEvent::New(mut page) => {
-                page.address |= IS_HUGE;
-                PageEvent::New(page)
-            }
-            other => other,
-        }
+    fn new_page(nth: u64, stack: u64) -> PageEvent {
+        PageEvent::New(page_of(7, nth, stack))
     }
 
     fn gone(address: u64) -> PageEvent {
@@ -210,6 +213,14 @@ mod tests {
         })
     }
 
+    fn look(ledger: &mut Ledger, is_resident: impl Fn(u64) -> bool) {
+        let processes: Vec<_> = ledger.processes().collect();
+        for tgid in processes {
+            ledger.look(tgid, &|address| Some(is_resident(address)));
+        }
+        ledger.note_peak();
+    }
+
     fn stacks(samples: impl Iterator<Item = Sample>) -> Vec<u64> {
         let mut stacks: Vec<_> = samples.map(|sample| sample.stack).collect();
         stacks.sort_unstable();
@@ -217,7 +228,7 @@ mod tests {
     }
 
     fn in_use(ledger: &Ledger) -> Vec<u64> {
-        stacks(ledger.resident(ProfileKind::IN_USE))
+        stacks(ledger.in_use(ProfileKind::IN_USE))
     }
 
     fn peak(ledger: &Ledger) -> Vec<u64> {
@@ -228,28 +239,21 @@ mod tests {
     fn what_is_given_back_is_in_use_no_more_and_at_the_peak() {
         let mut ledger = Ledger::default();
         for nth in 0..4 {
-            assert!(ledger.add(new_page(nth, nth)));
+            ledger.add(new_page(nth, nth));
         }
-        ledger.look(|_, _| Ok(true));
+        look(&mut ledger, |_| true);
         ledger.add(new_page(9, 9));
-        ledger.look(|tgid, address| {
-            assert_eq!(tgid, 7);
-            Ok(address >= START + 2 * PAGE)
-        });
+        look(&mut ledger, |address| address >= START + 2 * PAGE);
         assert_eq!(in_use(&ledger), [2, 3, 9]);
         assert_eq!(peak(&ledger), [0, 1, 2, 3]);
         // More than ever before.
         for nth in 10..12 {
             ledger.add(new_page(nth, nth));
         }
-        ledger.look(|_, _| Ok(true));
+        look(&mut ledger, |_| true);
         assert_eq!(peak(&ledger), [2, 3, 9, 10, 11]);
-        let kinds = ledger.at_peak(ProfileKind::PEAK);
-        assert!(
-            kinds
-                .map(|sample| sample.kind)
-                .all(|of| of == ProfileKind::PEAK)
-        );
+        let mut kinds = ledger.at_peak(ProfileKind::PEAK).map(|sample| sample.kind);
+        assert!(kinds.all(|kind| kind == ProfileKind::PEAK));
     }
 
     #[test]
@@ -257,17 +261,21 @@ mod tests {
         let mut ledger = Ledger::default();
         ledger.add(new_page(0, 1));
         ledger.add(new_page(3, 2));
-        ledger.look(|_, _| Ok(true));
+        look(&mut ledger, |_| true);
         // One in the same place that is a sample too, and one that is not.
         ledger.add(new_page(0, 3));
         ledger.add(gone(START + 3 * PAGE));
-        ledger.look(|_, _| Ok(true));
+        look(&mut ledger, |_| true);
         assert_eq!(in_use(&ledger), [3]);
         // A huge page in the place of several.
         ledger.add(new_page(511, 4));
         ledger.add(new_page(512, 5));
-        ledger.add(huge_page(6));
-        ledger.look(|_, _| Ok(true));
+        let huge = page_of(7, 0, 6);
+        ledger.add(PageEvent::New(NewPage {
+            address: huge.address | IS_HUGE,
+            ..huge
+        }));
+        look(&mut ledger, |_| true);
         assert_eq!(in_use(&ledger), [5, 6]);
         ledger.add(gone(START | IS_HUGE));
         assert_eq!(in_use(&ledger), [5]);
@@ -275,31 +283,64 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_a_process_is_what_it_had_when_it_ended() {
+    fn what_cannot_be_looked_at_stays_as_it_is() {
         let mut ledger = Ledger::default();
         ledger.add(new_page(0, 1));
-        ledger.look(|_, _| Err(Ended));
-        ledger.add(new_page(1, 2));
-        ledger.look(|_, _| panic!("it has ended"));
-        assert_eq!(in_use(&ledger), [1, 2]);
+        ledger.look(7, &|_| None);
+        ledger.note_peak();
+        assert_eq!((in_use(&ledger), peak(&ledger)), (vec![1], vec![1]));
+    }
+
+    #[test]
+    fn processes_that_have_ended_have_nothing_in_use_but_the_last_one() {
+        let mut ledger = Ledger::default();
+        ledger.add(new_page(0, 1));
+        ledger.add(PageEvent::New(page_of(8, 0, 2)));
+        look(&mut ledger, |_| true);
+        ledger.add(PageEvent::Ended(8));
+        assert_eq!(in_use(&ledger), [1]);
+        // It is at the peak, when both were there.
+        look(&mut ledger, |_| true);
         assert_eq!(peak(&ledger), [1, 2]);
-        // Another program begins with nothing.
-        ledger.add(PageEvent::Executed(7));
-        ledger.add(new_page(4, 3));
-        ledger.look(|_, _| Ok(true));
-        assert_eq!((in_use(&ledger), peak(&ledger)), (vec![3], vec![3]));
+        // Another process with its number has its own pages.
+        ledger.add(PageEvent::Began(8));
+        ledger.add(PageEvent::New(page_of(8, 0, 3)));
+        assert_eq!(in_use(&ledger), [1, 3]);
+        ledger.add(PageEvent::Ended(8));
+        ledger.add(PageEvent::Ended(7));
+        ledger.add(PageEvent::Ended(9));
+        assert_eq!((in_use(&ledger), peak(&ledger)), (vec![1], vec![1, 2]));
+        assert_eq!((ledger.count, ledger.lost()), (0, 0));
+    }
+
+    #[test]
+    fn another_program_of_a_process_begins_with_nothing() {
+        let mut ledger = Ledger::default();
+        ledger.add(new_page(0, 1));
+        look(&mut ledger, |_| true);
+        ledger.add(PageEvent::Began(7));
+        ledger.add(new_page(4, 2));
+        look(&mut ledger, |_| true);
+        assert_eq!((in_use(&ledger), peak(&ledger)), (vec![2], vec![1]));
     }
 
     #[test]
     fn pages_are_bounded() {
         let mut ledger = Ledger::default();
         let most = u64::from(MAX_PAGES);
-        assert!((0..most).all(|nth| ledger.add(new_page(nth, nth))));
-        assert!(!ledger.add(new_page(most, most)));
+        for nth in 0..most {
+            ledger.add(new_page(nth, nth));
+        }
+        assert_eq!(ledger.lost(), 0);
+        ledger.add(new_page(most, most));
+        assert_eq!(ledger.lost(), 1);
         // There is room again for what takes the place of another one.
-        assert!(ledger.add(new_page(0, 1)));
-        ledger.look(|_, address| Ok(address != START));
-        assert!(ledger.add(new_page(most, most)));
-        assert_eq!(ledger.count, MAX_PAGES as usize);
+        ledger.add(new_page(0, 1));
+        look(&mut ledger, |address| address != START);
+        ledger.add(new_page(most, most));
+        assert_eq!(ledger.lost(), 1);
+        look(&mut ledger, |_| false);
+        assert_eq!(ledger.gone.len(), MAX_PAGES as usize - 1);
+        assert_eq!(ledger.count, 0);
     }
 }

@@ -1,6 +1,6 @@
 """Touches memory in several ways: some it keeps, some it gives back, most of it before the last part is touched.
 
-With the argument `huge` it does so in huge pages.
+With the argument `huge` it does so in huge pages, and prints how many bytes these are; with `fork` a child does a part.
 """
 
 import mmap
@@ -46,6 +46,18 @@ def use_again():
         memory.close()
 
 
+def hold_in_child():
+    kept.append(touched(96))
+    time.sleep(LONG)
+    os._exit(0)
+
+
+def huge_bytes():
+    with open("/proc/self/smaps_rollup") as memory:
+        lines = [line.split() for line in memory if line.startswith("AnonHugePages")]
+    return int(lines[0][1]) << 10
+
+
 def keep_in_place():
     kept.append(touched(16))
 
@@ -60,6 +72,14 @@ keep_objects()
 hold()
 use_again()
 keep_in_place()
+if "fork" in sys.argv:
+    child = os.fork()
+    if child == 0:
+        hold_in_child()
+    os.waitpid(child, 0)
+if "huge" in sys.argv:
+    print(huge_bytes())
+    sys.stdout.flush()
 time.sleep(LONG)
 # What is given back at the end is none of it.
 os._exit(0)
