@@ -6,12 +6,11 @@
 use crate::{
     limits::LEAF_FRAMES,
     record::{
-        AbsentPage, CodeObjectHead, ExceptionName, Frame, GonePage, Header, LockName, LockRelease,
-        NativeFrame, NativeStackHead, NewPage, ProcessEvent, Raise, RecordKind, Sample, StackHead,
-        Text, ThreadName, WantedTable,
+        CodeObjectHead, Frame, Header, LockName, NativeFrame, NativeStackHead, RecordKind,
+        StackHead, Text, ThreadName,
     },
 };
-use zerocopy::FromBytes as _;
+use zerocopy::FromBytes;
 
 use crate::decoded::{CodeRecord, Gap, LockRecord, NativeStack, Record, Stack, ThreadRecord};
 
@@ -46,10 +45,7 @@ pub fn decode(bytes: &[u8]) -> Result<Record<'_>, Malformed> {
     // The ring buffer rounds nothing up: a record is as long as it says.
     let bytes = bytes.get(..header.bytes as usize).ok_or(length)?;
     match header.kind {
-        RecordKind::SAMPLE => {
-            let (sample, _) = Sample::read_from_prefix(bytes).map_err(|_| short)?;
-            Ok(Record::Sample(sample))
-        }
+        RecordKind::SAMPLE => head(bytes, short).map(Record::Sample),
         RecordKind::STACK => {
             let (head, frames) = StackHead::read_from_prefix(bytes).map_err(|_| short)?;
             Ok(Record::Stack(stack(&head, frames).ok_or(length)?))
@@ -68,46 +64,28 @@ pub fn decode(bytes: &[u8]) -> Result<Record<'_>, Malformed> {
             let (name, _) = take(rest, head.name).ok_or(length)?;
             Ok(Record::LockName(LockRecord { head, name }))
         }
-        RecordKind::LOCK_RELEASE => {
-            let (release, _) = LockRelease::read_from_prefix(bytes).map_err(|_| short)?;
-            Ok(Record::LockRelease(release))
-        }
-        RecordKind::EXCEPTION_NAME => {
-            let (name, _) = ExceptionName::read_from_prefix(bytes).map_err(|_| short)?;
-            Ok(Record::ExceptionName(name))
-        }
-        RecordKind::RAISE => {
-            let (raise, _) = Raise::read_from_prefix(bytes).map_err(|_| short)?;
-            Ok(Record::Raise(raise))
-        }
-        RecordKind::NEW_PAGE => {
-            let (page, _) = NewPage::read_from_prefix(bytes).map_err(|_| short)?;
-            Ok(Record::NewPage(page))
-        }
-        RecordKind::GONE_PAGE => {
-            let (page, _) = GonePage::read_from_prefix(bytes).map_err(|_| short)?;
-            Ok(Record::GonePage(page))
-        }
-        RecordKind::PROCESS_EVENT => {
-            let (event, _) = ProcessEvent::read_from_prefix(bytes).map_err(|_| short)?;
-            Ok(Record::ProcessEvent(event))
-        }
-        RecordKind::ABSENT_PAGE => {
-            let (page, _) = AbsentPage::read_from_prefix(bytes).map_err(|_| short)?;
-            Ok(Record::AbsentPage(page))
-        }
+        RecordKind::LOCK_RELEASE => head(bytes, short).map(Record::LockRelease),
+        RecordKind::EXCEPTION_NAME => head(bytes, short).map(Record::ExceptionName),
+        RecordKind::RAISE => head(bytes, short).map(Record::Raise),
+        RecordKind::NEW_PAGE => head(bytes, short).map(Record::NewPage),
+        RecordKind::GONE_PAGE => head(bytes, short).map(Record::GonePage),
+        RecordKind::PROCESS_EVENT => head(bytes, short).map(Record::ProcessEvent),
+        RecordKind::ABSENT_PAGE => head(bytes, short).map(Record::AbsentPage),
         RecordKind::NATIVE_STACK => {
             let (head, frames) = NativeStackHead::read_from_prefix(bytes).map_err(|_| short)?;
             Ok(Record::NativeStack(
                 native_stack(&head, frames).ok_or(length)?,
             ))
         }
-        RecordKind::WANTED_TABLE => {
-            let (wanted, _) = WantedTable::read_from_prefix(bytes).map_err(|_| short)?;
-            Ok(Record::WantedTable(wanted))
-        }
+        RecordKind::WANTED_TABLE => head(bytes, short).map(Record::WantedTable),
         RecordKind(kind) => Err(Malformed::Kind(kind)),
     }
+}
+
+/// A record that is its head alone.
+fn head<T: FromBytes>(bytes: &[u8], short: Malformed) -> Result<T, Malformed> {
+    let (head, _) = T::read_from_prefix(bytes).map_err(|_| short)?;
+    Ok(head)
 }
 
 fn code_object(

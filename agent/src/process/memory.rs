@@ -22,31 +22,25 @@ use std::{
 use rustix::{
     fs::{self, Mode, OFlags},
     io::Errno,
-    param::page_size,
 };
 
 use super::{
     files::link_of,
     fuse::{self, FileSystem, Status},
     maps::{self, Mapping},
+    page_map::PageMap,
 };
 use crate::workers::charge;
 
 /// Most bytes of `maps`: ten times what 65,530 mappings, the kernel's default bound, take.
 const MAPS_BYTES: u64 = 64 << 20;
 
-/// In `pagemap`: the page is in memory, or in swap space.
-pub(super) const RESIDENT: u64 = 1 << 63 | 1 << 62;
-
-/// Pages whose state is read at once.
-const PAGES: usize = 16;
-
 /// The memory of a running program.
 #[derive(Debug)]
 pub struct Memory {
     contents: File,
     /// For each page, whether it is resident; [`None`] where it may not be read.
-    pages: Option<File>,
+    pages: Option<PageMap>,
     /// The directory `/proc/PID`.
     process: OwnedFd,
 }
@@ -73,7 +67,7 @@ impl Memory {
         };
         Ok(Self {
             contents: open("mem")?.into(),
-            pages: open("pagemap").ok().map(File::from),
+            pages: open("pagemap").ok().map(PageMap::from),
             process: rustix::io::fcntl_dupfd_cloexec(process, 0)?,
         })
     }
@@ -169,26 +163,8 @@ impl Memory {
 
     /// Whether all pages of a range are known to be resident.
     fn is_resident(&self, start: u64, end: u64) -> bool {
-        let page = page_size() as u64;
-        let Some(pages) = &self.pages else {
-            return false;
-        };
-        let mut entries = [0; 8 * PAGES];
-        let mut numbers = start / page..end.div_ceil(page);
-        while !numbers.is_empty() {
-            let some = (numbers.end - numbers.start).min(PAGES as u64);
-            let entries = &mut entries[..8 * usize::try_from(some).unwrap_or(PAGES)];
-            if pages.read_exact_at(entries, numbers.start * 8).is_err() {
-                return false;
-            }
-            let (entries, _) = entries.as_chunks();
-            let are_resident = |entry: &[u8; 8]| u64::from_le_bytes(*entry) & RESIDENT != 0;
-            if !entries.iter().all(are_resident) {
-                return false;
-            }
-            numbers.start += some;
-        }
-        true
+        let pages = self.pages.as_ref();
+        pages.is_some_and(|pages| pages.are_resident(start, end))
     }
 
     /// The 64-bit number at `address`.

@@ -3,16 +3,27 @@
 use std::{
     fs::{self, File},
     io,
-    os::unix::fs::FileExt as _,
+    os::{fd::OwnedFd, unix::fs::FileExt as _},
 };
 
 use rustix::param::page_size;
 
-use super::memory::RESIDENT;
+/// The page is in memory, or in swap space.
+const RESIDENT: u64 = 1 << 63 | 1 << 62;
+
+/// Pages whose state is read at once.
+const PAGES: usize = 16;
 
 /// The state of the pages of the program that a process runs when this is opened.
 #[derive(Debug)]
 pub struct PageMap(File);
+
+impl From<OwnedFd> for PageMap {
+    /// That of an open file `pagemap`.
+    fn from(file: OwnedFd) -> Self {
+        Self(file.into())
+    }
+}
 
 impl PageMap {
     /// Opens that of a process.
@@ -33,8 +44,32 @@ impl PageMap {
         let mut entry = [0; 8];
         self.0
             .read_exact_at(&mut entry, address / page_size() as u64 * 8)?;
-        Ok(u64::from_le_bytes(entry) & RESIDENT != 0)
+        Ok(is_resident(entry))
     }
+
+    /// Whether all pages of a range are known to be.
+    pub(super) fn are_resident(&self, start: u64, end: u64) -> bool {
+        let page = page_size() as u64;
+        let mut entries = [0; 8 * PAGES];
+        let mut numbers = start / page..end.div_ceil(page);
+        while !numbers.is_empty() {
+            let some = (numbers.end - numbers.start).min(PAGES as u64);
+            let entries = &mut entries[..8 * usize::try_from(some).unwrap_or(PAGES)];
+            if self.0.read_exact_at(entries, numbers.start * 8).is_err() {
+                return false;
+            }
+            let (entries, _) = entries.as_chunks();
+            if !entries.iter().copied().all(is_resident) {
+                return false;
+            }
+            numbers.start += some;
+        }
+        true
+    }
+}
+
+fn is_resident(entry: [u8; 8]) -> bool {
+    u64::from_le_bytes(entry) & RESIDENT != 0
 }
 
 /// How many pages of a process are in memory; [`None`] when it has ended.
