@@ -21,15 +21,16 @@ mod standard_output;
 pub mod summary;
 mod terminal;
 mod top;
+mod warnings;
 
-use std::{env, path::PathBuf, process::ExitCode};
+use std::{env, io, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, Result};
 use tokio::runtime::Builder;
 
-use self::cli::Command;
 #[cfg(feature = "testing")]
 pub use self::cli::check_command_line;
+use self::{cli::Command, warnings::Warnings};
 use crate::{bpf, process::fuse};
 
 /// Most threads for work that may block on a disk.
@@ -66,6 +67,16 @@ pub fn main() -> ExitCode {
 }
 
 async fn run_command(command: Command) -> Result<ExitCode> {
+    // The agent of a host has logs.
+    let warnings = (!matches!(command, Command::Run(_))).then(Warnings::keep);
+    let result = carry_out(command).await;
+    if let Some(warnings) = warnings {
+        warnings.print(&mut io::stderr().lock());
+    }
+    result
+}
+
+async fn carry_out(command: Command) -> Result<ExitCode> {
     match command {
         Command::Record(options) => record::run(&options).await,
         Command::Run(options) => Box::pin(run::run(&options, profiles_folder())).await,
