@@ -68,6 +68,8 @@ impl Counter {
     pub const LOST_RAISES: Self = Self(27);
     /// Time that the probe has run, in nanoseconds.
     pub const PROBE_NS: Self = Self(28);
+    /// Moves of memory that found the ring buffer full, or of which there were too many at once.
+    pub const LOST_MOVES: Self = Self(29);
     /// How many counters there are.
-    pub const COUNT: u32 = 29;
+    pub const COUNT: u32 = 30;
 }

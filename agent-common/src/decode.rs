@@ -69,6 +69,7 @@ pub fn decode(bytes: &[u8]) -> Result<Record<'_>, Malformed> {
         RecordKind::RAISE => head(bytes, short).map(Record::Raise),
         RecordKind::NEW_PAGE => head(bytes, short).map(Record::NewPage),
         RecordKind::GONE_PAGE => head(bytes, short).map(Record::GonePage),
+        RecordKind::MOVED_MEMORY => head(bytes, short).map(Record::MovedMemory),
         RecordKind::PROCESS_EVENT => head(bytes, short).map(Record::ProcessEvent),
         RecordKind::ABSENT_PAGE => head(bytes, short).map(Record::AbsentPage),
         RecordKind::NATIVE_STACK => {

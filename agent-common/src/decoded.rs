@@ -3,8 +3,8 @@
 use std::vec::Vec;
 
 use crate::record::{
-    AbsentPage, CodeObjectHead, ExceptionName, Frame, GonePage, LockName, LockRelease, NativeFrame,
-    NewPage, ProcessEvent, Raise, Sample, ThreadName, WantedTable,
+    AbsentPage, CodeObjectHead, ExceptionName, Frame, GonePage, LockName, LockRelease, MovedMemory,
+    NativeFrame, NewPage, ProcessEvent, Raise, Sample, ThreadName, WantedTable,
 };
 
 /// A record.
@@ -32,6 +32,8 @@ pub enum Record<'a> {
     NewPage(NewPage),
     /// Such memory that is gone.
     GonePage(GonePage),
+    /// Memory that has been moved.
+    MovedMemory(MovedMemory),
     /// Something that happened to a process.
     ProcessEvent(ProcessEvent),
     /// A page that a sample missed.

@@ -122,6 +122,9 @@ pub const GROWTH_PERIOD_BYTES: u64 = 256 << 10;
 /// Pages by which processes have grown that are looked at again.
 pub const MAX_PAGES: u32 = 1 << 16;
 
+/// Moves of memory that a processor records in a second.
+pub const MAX_MOVES_PER_SECOND: u64 = 20_000;
+
 /// Bytes that are copied because they are written to, for each sample: a walk for 16 faults.
 pub const COPY_PERIOD_BYTES: u64 = 64 << 10;
 

@@ -3,7 +3,7 @@
 use agent_common::{
     counter::Counter,
     record::{
-        AbsentPage, GonePage, Header, LockRelease, MemoryType, NewPage, ProcessEvent,
+        AbsentPage, GonePage, Header, LockRelease, MemoryType, MovedMemory, NewPage, ProcessEvent,
         ProcessEventKind, ProfileKind, Raise, RecordKind, Sample, WaitReason, WantedTable,
     },
 };
@@ -133,6 +133,26 @@ pub(crate) fn gone_page(address: u64, tgid: u32) {
     sent(size_of::<GonePage>() as u32);
     // If there is no room, the page counts as long as the one at its address does.
     let _ = RECORDS.output::<GonePage>(gone, u64::from(BPF_RB_NO_WAKEUP));
+}
+
+/// Sends that memory of a process has been moved; [`false`] when the ring buffer is full.
+#[inline(always)]
+pub(crate) fn moved_memory(tgid: u32, from: u64, to: u64, bytes: u64) -> bool {
+    let moved = MovedMemory {
+        header: Header {
+            kind: RecordKind::MOVED_MEMORY,
+            reserved: 0,
+            bytes: size_of::<MovedMemory>() as u32,
+        },
+        from,
+        to,
+        bytes,
+        tgid,
+        reserved: 0,
+    };
+    sent(size_of::<MovedMemory>() as u32);
+    // Until it is known, the pages seem to be gone.
+    RECORDS.output::<MovedMemory>(moved, urgent()).is_ok()
 }
 
 /// The sample with its stacks.

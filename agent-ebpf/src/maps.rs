@@ -11,8 +11,8 @@ use agent_common::{
         MAX_LAYOUTS, MAX_MAPPINGS, MAX_PAGES, MAX_RULES,
     },
     maps::{
-        CachedCode, CodeKey, Control, LockWait, Mapping, ProcessState, RaiseWindows, TableLocation,
-        TrackedProcess, TrackedThread,
+        CachedCode, CodeKey, Control, LockWait, Mapping, PageKey, ProcessState, RaiseWindows,
+        TableLocation, TrackedProcess, TrackedThread,
     },
     python::CodeObjectRecord,
     unwind::{BLOCK_WORDS, Rule},
@@ -25,7 +25,7 @@ use aya_ebpf::{
 };
 
 use crate::values::{
-    AddressSearch, CachedLocation, CodeCache, CountedPages, NativeSampler, PageKey, PendingFault,
+    AddressSearch, CachedLocation, CodeCache, CountedPages, Moves, NativeSampler, PendingFault,
     ProcessCounters, ProcessPages, Sampler, Slots, ThreadCache, ThreadNameRecord, Wakes,
 };
 
@@ -209,6 +209,10 @@ pub(crate) static VISIT: PerCpuArray<WholeVisit> = PerCpuArray::with_max_entries
 /// least recently used one, which is evicted, it is not known when it is gone and another one is at its address.
 #[map]
 pub(crate) static PAGES: LruHashMap<PageKey, u32> = LruHashMap::with_max_entries(MAX_PAGES, 0);
+
+/// The moves of memory that each processor has recorded lately. Written and read by the BPF programs.
+#[map]
+pub(crate) static MOVES: PerCpuArray<Moves> = PerCpuArray::with_max_entries(1, 0);
 
 /// The page fault that the kernel resolves on each processor, see
 /// [`copy_on_write`](crate::triggers::copy_on_write). Written and read by the BPF programs.

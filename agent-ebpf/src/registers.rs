@@ -70,8 +70,9 @@ fn in_stack(task: Task) -> u64 {
     task.stack().wrapping_add(registers.into())
 }
 
+/// Reads registers that the kernel has saved at an address, which it has given; [`false`] when it cannot.
 #[inline(always)]
-fn copy_saved(address: u64, registers: &mut Registers) -> bool {
+pub(crate) fn copy_saved(address: u64, registers: &mut Registers) -> bool {
     // SAFETY: `registers` has room for what is read; the helper checks the address.
     let result = unsafe {
         bpf_probe_read_kernel(

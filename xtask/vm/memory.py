@@ -23,11 +23,28 @@ def private():
         return [int(line.split()[1]) << 10 for line in memory if line.startswith("Private_Dirty")][0]
 
 
-def grow_pages():
-    memory = mmap.mmap(-1, 32 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    for page in range(0, len(memory), mmap.PAGESIZE):
-        memory[page] = 1
+def touched(size):
+    memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    touch(memory)
     return memory
+
+
+def touch(memory, first=0):
+    for page in range(first, len(memory), mmap.PAGESIZE):
+        memory[page] = 1
+
+
+def grow_pages():
+    return touched(32 << 20)
+
+
+def grow_moved():
+    # There is no room behind it: what comes first is above.
+    neighbours = [touched(1 << 20) for _ in range(4)]
+    memory = touched(8 << 20)
+    memory.resize(16 << 20)
+    touch(memory, 8 << 20)
+    return neighbours, memory
 
 
 def grow_objects():
@@ -67,7 +84,7 @@ if len(sys.argv) > 1:
     check(*sys.argv[1:])
 else:
     gc.disable()
-    pages, objects = by_each(resident, grow_pages, grow_objects)
+    pages, _, objects = by_each(resident, grow_pages, grow_moved, grow_objects)
     if os.fork() == 0:
         by_each(private, copy_pages, copy_objects)
         os._exit(0)

@@ -14,6 +14,6 @@ pub use driver::{NativeOutcome, UnwindNative};
 pub use frame::NativeStep;
 pub use location::{CodeLocation, CodeLookup};
 pub use mapping_search::{MappingSearch, Mappings};
-pub use registers::Registers;
+pub use registers::{MREMAP, Registers};
 pub use stack::{MAX_ENTRIES, NativeStack};
 pub use walk::{NativeWalk, PythonFrames};

@@ -35,6 +35,12 @@ const FUTEX: u64 = 202;
 const FUTEX: u64 = 98;
 const FUTEX_WAKE: u64 = 454;
 
+/// The number of the system call `mremap`.
+#[cfg(not(any(target_arch = "aarch64", bpf_target_arch = "aarch64")))]
+pub const MREMAP: u64 = 25;
+#[cfg(any(target_arch = "aarch64", bpf_target_arch = "aarch64"))]
+pub const MREMAP: u64 = 216;
+
 impl Registers {
     /// No registers.
     pub const ZERO: Self = Self {
@@ -52,6 +58,13 @@ impl Registers {
     /// Index of the word that contains the mode of the processor.
     #[cfg(any(target_arch = "aarch64", bpf_target_arch = "aarch64"))]
     pub const MODE: usize = 33;
+
+    /// Index of the word that contains the number of the system call.
+    #[cfg(not(any(target_arch = "aarch64", bpf_target_arch = "aarch64")))]
+    pub const SYSTEM_CALL: usize = 15;
+    /// Index of the word that contains the number of the system call.
+    #[cfg(any(target_arch = "aarch64", bpf_target_arch = "aarch64"))]
+    pub const SYSTEM_CALL: usize = 35;
 
     /// Whether the processor ran code of a program, not of the kernel.
     #[cfg(not(any(target_arch = "aarch64", bpf_target_arch = "aarch64")))]
@@ -150,6 +163,36 @@ impl Registers {
         operation & WAKES != 0 && (first == word || operation == FUTEX_WAKE_OP && fifth == word)
     }
 
+    /// After a system call `mremap` of a 64-bit program: where memory was, and how many bytes of it are elsewhere if it
+    /// was moved. [`None`] after another call.
+    #[inline(always)]
+    #[must_use]
+    pub fn remapped(&self) -> Option<(u64, u64)> {
+        let ([from, before, now], number) = self.remap_arguments();
+        (number == MREMAP && self.are_of_64_bits()).then_some((from, before.min(now)))
+    }
+
+    /// The first three arguments of a system call, and its number.
+    #[cfg(not(any(target_arch = "aarch64", bpf_target_arch = "aarch64")))]
+    #[inline(always)]
+    fn remap_arguments(&self) -> ([u64; 3], u64) {
+        // `rdi`, `rsi`, `rdx`; `orig_ax`.
+        (
+            [self.words[14], self.words[13], self.words[12]],
+            self.words[Self::SYSTEM_CALL],
+        )
+    }
+
+    /// The first three arguments of a system call, and its number.
+    #[cfg(any(target_arch = "aarch64", bpf_target_arch = "aarch64"))]
+    #[inline(always)]
+    fn remap_arguments(&self) -> ([u64; 3], u64) {
+        (
+            [self.words[34], self.words[1], self.words[2]],
+            self.words[Self::SYSTEM_CALL] & 0xffff_ffff,
+        )
+    }
+
     /// The first, the second and the fifth argument of a system call, and its number.
     #[cfg(not(any(target_arch = "aarch64", bpf_target_arch = "aarch64")))]
     #[inline(always)]
@@ -245,5 +288,20 @@ mod tests {
         let mut of_32_bits = in_call(FUTEX, [WORD, 0x81, 0]);
         of_32_bits.words[Registers::MODE] = 0x23;
         assert!(!of_32_bits.wake(WORD));
+    }
+
+    #[test]
+    fn memory_that_is_moved_is_as_much_as_was_there_and_is() {
+        let moved = |before, now| {
+            let mut registers = in_call(MREMAP, [0x7f00_0000, before, 0]);
+            registers.words[12] = now;
+            registers
+        };
+        assert_eq!(moved(4096, 8192).remapped(), Some((0x7f00_0000, 4096)));
+        assert_eq!(moved(8192, 4096).remapped(), Some((0x7f00_0000, 4096)));
+        let mut of_32_bits = moved(4096, 8192);
+        of_32_bits.words[Registers::MODE] = 0x23;
+        assert_eq!(of_32_bits.remapped(), None);
+        assert_eq!(in_call(FUTEX, [0x7f00_0000, 4096, 0]).remapped(), None);
     }
 }

@@ -46,6 +46,8 @@ impl RecordKind {
     pub const NEW_PAGE: Self = Self(14);
     /// A [`GonePage`](super::GonePage).
     pub const GONE_PAGE: Self = Self(15);
+    /// A [`MovedMemory`](super::MovedMemory).
+    pub const MOVED_MEMORY: Self = Self(16);
 }
 
 /// The start of every record.

@@ -41,5 +41,28 @@ pub struct GonePage {
     pub reserved: u32,
 }
 
+/// Memory has been moved: each of its pages has another address, and what was there is gone.
+#[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MovedMemory {
+    /// [`RecordKind::MOVED_MEMORY`](super::RecordKind::MOVED_MEMORY).
+    pub header: Header,
+    /// Address of its first page before.
+    pub from: u64,
+    /// Address of its first page now.
+    pub to: u64,
+    /// How many bytes of it have been moved.
+    pub bytes: u64,
+    /// Process, in the initial PID namespace.
+    pub tgid: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
 const _: () = assert!(size_of::<NewPage>() == 72);
 const _: () = assert!(size_of::<GonePage>() == 24);
+const _: () = assert!(size_of::<MovedMemory>() == 40);

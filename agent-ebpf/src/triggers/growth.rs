@@ -2,15 +2,15 @@
 
 use agent_common::{
     limits::GROWTH_PERIOD_BYTES,
+    maps::PageKey,
     record::{IS_HUGE, PAGES_OF_HUGE, ProfileKind},
 };
-use aya_ebpf::{macros::perf_event, programs::PerfEventContext};
+use aya_ebpf::{helpers::bpf_get_current_pid_tgid, macros::perf_event, programs::PerfEventContext};
 
 use crate::{
     emit,
     maps::{KERNEL_LAYOUT, PAGES, WITH_PAGES},
     resident, sample,
-    values::PageKey,
 };
 
 /// Attached to the counter of page faults of every processor, before the fault is resolved.
@@ -61,7 +61,7 @@ extern "C" fn begin_growth(address: u64) -> u32 {
     sampler.new_page.set(page);
     if WITH_PAGES.load() != 0 {
         // Where there is no room it is not known when the page is gone and another one is at its address.
-        let _ = PAGES.insert(PageKey::of_current(page), 0, 0);
+        let _ = PAGES.insert(key_of(page), 0, 0);
     }
     1
 }
@@ -81,9 +81,15 @@ fn page_at(address: u64, is_huge: bool) -> u64 {
 /// Notes that there is another page now where one was sampled.
 #[inline(always)]
 fn end_page(page: u64) {
-    let key = PageKey::of_current(page);
+    let key = key_of(page);
     if PAGES.get_ptr(key).is_some() {
         let _ = PAGES.remove(key);
         emit::gone_page(page, key.tgid);
     }
+}
+
+/// The key of a page of the current process.
+#[inline(always)]
+fn key_of(page: u64) -> PageKey {
+    PageKey::new((bpf_get_current_pid_tgid() >> 32) as u32, page)
 }

@@ -14,6 +14,7 @@ pub(crate) mod exceptions;
 pub(crate) mod growth;
 pub(crate) mod lock_releases;
 pub(crate) mod major_faults;
+pub(crate) mod moves;
 pub(crate) mod page_faults;
 pub(crate) mod processes;
 pub(crate) mod threads;

@@ -17,7 +17,7 @@ pub(crate) use code_cache::{CodeCache, CodeCacheEntry, VALID_UNIT_NS};
 pub(crate) use last_fault::LastFault;
 pub(crate) use location::CachedLocation;
 pub(crate) use resident_pages::{
-    CountedPages, KERNEL_TYPES, MEMORY_TYPES, PageKey, PendingFault, ProcessCounters, ProcessPages,
+    CountedPages, KERNEL_TYPES, MEMORY_TYPES, Moves, PendingFault, ProcessCounters, ProcessPages,
 };
 pub(crate) use sampler::{AddressSearch, NativeSampler, SampledStacks, Sampler, WaitEnd};
 pub(crate) use slots::Slots;

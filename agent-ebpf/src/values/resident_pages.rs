@@ -5,7 +5,6 @@ use agent_common::{
     layout::MAX_COUNTER_BYTES,
     limits::{COPY_PERIOD_BYTES, GROWTH_PERIOD_BYTES},
 };
-use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 
 /// Types of memory that are counted: those of files, anonymous and shared memory.
 pub(crate) const MEMORY_TYPES: usize = 3;
@@ -74,26 +73,11 @@ pub(crate) struct PendingFault {
     pub(crate) copied: SampledGrowth<COPY_PERIOD_BYTES>,
 }
 
-/// A page by which a process has grown, as [`NewPage`](agent_common::record::NewPage) has it.
+/// How much memory was moved on a processor in a short time.
 #[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct PageKey {
-    /// Its address.
-    pub(crate) page: u64,
-    /// The process, in the initial PID namespace.
-    pub(crate) tgid: u32,
-    /// Zero.
-    reserved: u32,
-}
-
-impl PageKey {
-    /// A page of the current process.
-    #[inline(always)]
-    pub(crate) fn of_current(page: u64) -> Self {
-        Self {
-            page,
-            tgid: (bpf_get_current_pid_tgid() >> 32) as u32,
-            reserved: 0,
-        }
-    }
+pub(crate) struct Moves {
+    /// When the time began, in nanoseconds of the monotonic clock.
+    pub(crate) began_ns: u64,
+    /// Moves that were recorded since then.
+    pub(crate) count: u64,
 }

@@ -23,6 +23,7 @@ use super::{
     control::CONTROL,
     counters::{CounterMap, Counters},
     error::{Error, map_error},
+    kernel_types::KernelTypes,
     loader,
     lock_waits::LockWaits,
     map_sizes,
@@ -31,9 +32,10 @@ use super::{
     probes::RaiseProbe,
     process_map::{InterpreterLocation, ProcessMap},
     ring::Ring,
+    sampled_pages::SampledPages,
     sampling_events::SamplingEvents,
     table_loader::{LoadedTables, TableLoader},
-    thread_visits::{KernelTypes, ThreadVisits},
+    thread_visits::ThreadVisits,
     tracepoints::attach,
     unwind_tables::UnwindTableMaps,
     walk_maps::WalkMaps,
@@ -108,6 +110,8 @@ pub struct Bpf {
     ring: Option<Ring>,
     /// [`None`] once they were taken, and where there are none.
     pass_maps: Option<Box<PassMaps>>,
+    /// [`None`] once they were taken, and where none are looked at.
+    sampled_pages: Option<Box<SampledPages>>,
     control_map: Array<MapData, Control>,
     control: Control,
     processes: ProcessMap,
@@ -131,13 +135,13 @@ impl Bpf {
     /// [`Error`] when the kernel lacks something or refuses a program.
     pub fn load(options: &LoadOptions) -> Result<Self, Error> {
         let has_visits = options.visits != Visits::None;
-        let kernel_types = has_visits.then(KernelTypes::read);
+        let has = |is_of: fn(&Kind) -> bool| options.kinds.iter().any(|kind| is_of(kind));
+        let pages = has(|kind| kind.pages().is_some());
+        let kernel_types = (has_visits || pages).then(KernelTypes::read);
         let mut kernel_layout = btf::kernel_layout()?;
         if !has_task_pt_regs() {
             kernel_layout.registers = REGISTERS_IN_STACK;
         }
-        let has = |is_of: fn(&Kind) -> bool| options.kinds.iter().any(|kind| is_of(kind));
-        let pages = has(|kind| kind.pages().is_some());
         let growth = pages || has(Kind::is_growth);
         let copies = has(Kind::is_about_copies);
         let counts_memory = kernel_layout.resident != ResidentLayout::default();
@@ -183,14 +187,23 @@ impl Bpf {
             attach_page_allocated(&mut object)?;
         }
         let tables = TableLoader::take(&mut object, has_visits)?;
+        let kernel_types = kernel_types.map(KernelTypes::finish).transpose()?;
+        let mut sampled_pages = None;
+        if let Some(types) = &kernel_types
+            && pages
+        {
+            sampled_pages = Some(Box::new(SampledPages::load(&mut object, types)?));
+        }
         let mut pass_maps = None;
-        if let Some(kernel_types) = kernel_types {
+        if let Some(types) = &kernel_types
+            && has_visits
+        {
             let process = match options.visits {
                 Visits::OfProcess(process) => Some(process),
                 _ => None,
             };
             let maps = WalkMaps::open(&object, tables.clone())?;
-            let visits = ThreadVisits::load(&mut object, process, kernel_types)?;
+            let visits = ThreadVisits::load(&mut object, process, types)?;
             let mut lock_waits = None;
             if options.lock_releases {
                 lock_waits = Some(LockWaits::load(&mut object)?);
@@ -203,6 +216,7 @@ impl Bpf {
         }
         let mut bpf = Self {
             pass_maps,
+            sampled_pages,
             ring: Some(Ring::take(&mut object)?),
             control_map: maps::take(&mut object, CONTROL)?,
             control: Control::default(),
@@ -506,6 +520,12 @@ impl Bpf {
     /// none.
     pub fn take_pass_maps(&mut self) -> Option<PassMaps> {
         self.pass_maps.take().map(|maps| *maps)
+    }
+
+    /// Takes the pages of which there are samples, which are for another thread; [`None`] the second time, and where
+    /// none are looked at.
+    pub fn take_sampled_pages(&mut self) -> Option<SampledPages> {
+        self.sampled_pages.take().map(|pages| *pages)
     }
 
     /// Takes the probe of exceptions, which is for another thread; [`None`] the second time, and where there is none.

@@ -8,6 +8,7 @@
 //!         ├─ thread_visits     passes over all threads
 //!         ├─ walk_maps         what a walk in the agent looks up
 //!         ├─ lock_waits        who ends waits for locks
+//!         ├─ sampled_pages     pages that grow, and moves of them
 //!         ├─ probes            the probe in interpreters
 //!         │  └─ uprobe_event   a place in a file
 //!         ├─ rights            the capability to open perf events
@@ -26,6 +27,7 @@ mod counters;
 mod error;
 mod events;
 mod handle;
+mod kernel_types;
 mod loader;
 mod lock_waits;
 mod map_sizes;
@@ -39,6 +41,7 @@ mod regions;
 mod requirements;
 mod rights;
 mod ring;
+mod sampled_pages;
 mod sampling_events;
 mod slots;
 mod table_loader;
@@ -60,6 +63,7 @@ pub use requirements::Unmet;
 pub use requirements::{Requirement, check as check_requirements, requirements};
 pub use rights::{give_up as give_up_sys_admin, lower as lower_sys_admin};
 pub use ring::Ring;
+pub use sampled_pages::SampledPages;
 pub use table_loader::{LoadedTables, NewTable, TableLoader};
 pub use thread_visits::{ThreadVisits, Visit};
 pub use uprobe_event::UprobeEvent;

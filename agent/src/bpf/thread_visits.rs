@@ -7,12 +7,11 @@ use std::{
     fs::File,
     io::{self, Read as _},
     os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd},
-    thread::{self, JoinHandle},
 };
 
 use agent_common::visit::{KnownThread, ThreadDetails, ThreadVisit};
 use aya::{
-    Btf, BtfError, Ebpf,
+    Btf, Ebpf,
     maps::{Array, HashMap, MapData, MapError},
     programs::Iter,
 };
@@ -20,6 +19,7 @@ use zerocopy::FromBytes as _;
 
 use super::{
     error::{Error, map_error, program_error},
+    kernel_types::KernelTypes,
     maps,
 };
 
@@ -38,25 +38,6 @@ const TASKS: &str = "task";
 
 /// Most bytes of one part of a pass: 1,000,000 threads whose stacks the agent has, or 50,000 others.
 const MAX_BYTES: u64 = 64 << 20;
-
-/// The types of the kernel, which are being read: that takes as long as the verification of a program, and is done
-/// meanwhile.
-pub(super) struct KernelTypes(JoinHandle<Result<Btf, BtfError>>);
-
-impl KernelTypes {
-    /// Starts to read them.
-    pub(super) fn read() -> Self {
-        Self(thread::spawn(Btf::from_sys_fs))
-    }
-
-    fn finish(self) -> Result<Btf, Error> {
-        let read = self.0.join().unwrap_or_else(|_| Btf::from_sys_fs());
-        read.map_err(|error| Error::System {
-            call: "read the kernel's BTF",
-            source: io::Error::other(error),
-        })
-    }
-}
 
 /// Visits threads.
 pub struct ThreadVisits {
@@ -83,12 +64,11 @@ impl ThreadVisits {
     pub(super) fn load(
         object: &mut Ebpf,
         process: Option<u32>,
-        types: KernelTypes,
+        types: &Btf,
     ) -> Result<Self, Error> {
-        let btf = types.finish()?;
         Ok(Self {
-            all: TaskIterator::load(object, ON_THREAD, &btf, process)?,
-            read_ones: TaskIterator::load(object, ON_READ_THREAD, &btf, process)?,
+            all: TaskIterator::load(object, ON_THREAD, types, process)?,
+            read_ones: TaskIterator::load(object, ON_READ_THREAD, types, process)?,
             known: maps::take(object, KNOWN_THREADS)?,
             chunk_map: maps::take(object, CHUNK)?,
             chunk: 0,
@@ -98,7 +78,8 @@ impl ThreadVisits {
 
     /// Tries whether the kernel lets threads be visited; nothing can be loaded afterwards.
     pub(super) fn check(object: &mut Ebpf) -> Result<(), Error> {
-        let mut visits = Self::load(object, None, KernelTypes::read())?;
+        let types = KernelTypes::read().finish()?;
+        let mut visits = Self::load(object, None, &types)?;
         let visited = visits.visit_all().map(Iterator::count);
         visited.map(drop).map_err(|source| Error::System {
             call: "visit the threads",

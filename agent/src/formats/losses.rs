@@ -38,6 +38,7 @@ pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
         unrecorded_ms: _,
         raise_variance: _,
         unwatched_samples: _,
+        lost_moves: _,
         untimed_samples: _,
     } = *losses;
     let unwind_reasons = unwind_reasons(&unwind);
@@ -128,7 +129,7 @@ fn read_idle(sentence: &str) -> Option<u64> {
 type Loss<'a> = (u64, (&'a str, &'a str), &'a str);
 
 /// Losses of other things than samples and frames.
-fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 10] {
+fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 11] {
     [
         (
             losses.names_only,
@@ -180,6 +181,11 @@ fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 10] {
             losses.unwatched_samples,
             ("sample is", "samples are"),
             "missing: there were too many pages, or too many at once, to look at them again.",
+        ),
+        (
+            losses.lost_moves,
+            ("move of memory was", "moves of memory were"),
+            "missed, as there were too many at once: what was moved is missing.",
         ),
         (
             losses.untimed_samples,

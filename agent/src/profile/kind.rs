@@ -292,8 +292,8 @@ impl Kind {
     /// A sentence about what its values are not, where that needs one.
     #[must_use]
     pub fn limits(&self) -> Option<&'static str> {
-        const PAGES: &str = "What was in memory before is left out, and what was moved (mremap); what an allocator uses \
-             again without giving it back is of whoever touched it first.";
+        const PAGES: &str = "What was in memory before is left out; what an allocator uses again without giving it back \
+             is of whoever touched it first.";
         self.pages().map(|_| PAGES)
     }
 

@@ -47,13 +47,15 @@ pub struct Losses {
     pub raise_variance: u64,
     /// Samples whose memory was not looked at again; only of memory in use and at the peak.
     pub unwatched_samples: u64,
+    /// Moves of memory, not samples, that were not recorded: what was moved is missing; as `unwatched_samples`.
+    pub lost_moves: u64,
     /// Samples that are not in the [timeline](super::Timeline), which is full; they are in the profile.
     pub untimed_samples: u64,
 }
 
 impl Losses {
     /// The plain counters, without those that divide one loss by its reasons.
-    pub const COUNTERS: [Counter<Self>; 17] = [
+    pub const COUNTERS: [Counter<Self>; 18] = [
         |losses| &mut losses.lost_samples,
         |losses| &mut losses.truncated,
         |losses| &mut losses.incomplete,
@@ -70,6 +72,7 @@ impl Losses {
         |losses| &mut losses.unrecorded_ms,
         |losses| &mut losses.raise_variance,
         |losses| &mut losses.unwatched_samples,
+        |losses| &mut losses.lost_moves,
         |losses| &mut losses.untimed_samples,
     ];
 

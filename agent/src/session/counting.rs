@@ -254,6 +254,7 @@ impl Counting {
                 self.add_page_event(PageEvent::New(page));
             }
             Ok(Record::GonePage(page)) => self.add_page_event(PageEvent::Gone(page)),
+            Ok(Record::MovedMemory(memory)) => self.add_page_event(PageEvent::Moved(memory)),
             Ok(Record::ProcessEvent(event)) => {
                 match event.kind {
                     ProcessEventKind::FORKED | ProcessEventKind::EXECUTED => {

@@ -292,9 +292,11 @@ impl Session {
             let raises = Raises::start(probe, self.raise_sites.clone())?;
             self.raises = Some(Box::new(raises));
         }
-        if let Some(events) = self.page_events.take() {
+        if let Some(events) = self.page_events.take()
+            && let Some(sampled) = self.bpf.take_sampled_pages()
+        {
             let batches = self.drain.batches();
-            let pages = Pages::start(&self.kinds, events, batches)?;
+            let pages = Pages::start(&self.kinds, events, sampled, batches)?;
             self.pages = Some(Box::new(pages));
         }
         let began = Began::now();

@@ -138,6 +138,9 @@ impl Profiles {
         if about.kind.is_of_probe() {
             losses.lost_samples += counters.get(Counter::LOST_RAISES);
         }
+        if about.kind.pages().is_some() {
+            losses.lost_moves = counters.get(Counter::LOST_MOVES);
+        }
         if about.kind.is_growth() {
             losses.given_back = pages_in_bytes(counters.get(Counter::GIVEN_BACK_PAGES));
         }

@@ -59,3 +59,9 @@ pub(crate) fn inlines(interpreter: &Interpreter, comprehension: &str) -> bool {
 fn version(interpreter: &Interpreter) -> (u32, u32) {
     (interpreter.major, interpreter.minor)
 }
+
+/// Whether large objects that grow are moved by the kernel. The allocator of free-threaded builds copies them, and keeps
+/// the memory where they were.
+pub(crate) fn moves_what_grows(interpreter: &Interpreter) -> bool {
+    !interpreter.free_threaded
+}

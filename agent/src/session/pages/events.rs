@@ -6,7 +6,7 @@ use std::sync::{
     mpsc::{self, Receiver, SyncSender},
 };
 
-use agent_common::record::{GonePage, NewPage};
+use agent_common::record::{GonePage, MovedMemory, NewPage};
 
 use crate::profile::Kind;
 
@@ -20,6 +20,8 @@ pub(in crate::session) enum PageEvent {
     New(NewPage),
     /// A page is gone in whose place it has grown again.
     Gone(GonePage),
+    /// Its memory has been moved.
+    Moved(MovedMemory),
     /// The process with this id was forked, or runs another program.
     Began(u32),
     /// It has ended.

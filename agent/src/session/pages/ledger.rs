@@ -1,14 +1,20 @@
 //! Which pages there are, and which there were when there were most.
 //!
+//! A page that is not where it was may have been moved, which is known a moment later: it is absent until then.
+//!
 //! Invariants: of the pages of a process with the same address only the last one is resident; what is at the peak was
-//! all resident at one look, and no look has found more; at most [`MAX_PAGES`] pages are resident, and as many of the
-//! peak are gone.
+//! all resident at one look, and no look has found more; at most [`MAX_PAGES`] pages are resident or absent, and as many
+//! of the peak are gone.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::RangeBounds,
+    time::Instant,
+};
 
 use agent_common::{
     limits::MAX_PAGES,
-    record::{IS_HUGE, PAGES_OF_HUGE, ProfileKind, Sample},
+    record::{IS_HUGE, MovedMemory, PAGES_OF_HUGE, ProfileKind, Sample},
 };
 use rustix::param::page_size;
 
@@ -20,8 +26,8 @@ pub(super) type Residency<'a> = dyn Fn(u64) -> Option<bool> + 'a;
 /// Pages by which processes have grown, by process.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    /// Those that were resident at the last look, by process and address.
-    resident: HashMap<u32, Pages>,
+    /// Those that were resident at the last look, or are absent since a moment ago, by process and address.
+    pages: HashMap<u32, Pages>,
     /// How many these are.
     count: usize,
     /// Those of the peak that are not resident any more.
@@ -39,12 +45,30 @@ type Pages = BTreeMap<u64, Page>;
 #[derive(Clone, Copy, Debug)]
 struct Page {
     sample: Sample,
+    is_huge: bool,
     is_at_peak: bool,
+    /// When it was not found where it should be.
+    absent_since: Option<Instant>,
+}
+
+impl Page {
+    fn is_resident(&self) -> bool {
+        self.absent_since.is_none()
+    }
+}
+
+/// A page that has been moved: its process, and the addresses before and now, as
+/// [`NewPage::address`](agent_common::record::NewPage::address) has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MovedPage {
+    pub(super) tgid: u32,
+    pub(super) from: u64,
+    pub(super) to: u64,
 }
 
 impl Ledger {
-    /// Acts on an event.
-    pub(super) fn add(&mut self, event: PageEvent) {
+    /// Acts on an event; returns the pages that it has moved.
+    pub(super) fn add(&mut self, event: PageEvent) -> Vec<MovedPage> {
         match event {
             PageEvent::New(page) => {
                 let tgid = page.sample.tgid;
@@ -52,15 +76,18 @@ impl Ledger {
                 self.remove_range(tgid, address, bytes);
                 if self.count >= MAX_PAGES as usize {
                     self.lost += u64::from(page.sample.count);
-                    return;
+                    return Vec::new();
                 }
                 let page = Page {
                     sample: page.sample,
+                    is_huge: page.address & IS_HUGE != 0,
                     is_at_peak: false,
+                    absent_since: None,
                 };
-                self.resident.entry(tgid).or_default().insert(address, page);
+                self.pages.entry(tgid).or_default().insert(address, page);
                 self.count += 1;
             }
+            PageEvent::Moved(memory) => return self.relocate(&memory),
             PageEvent::Gone(page) => {
                 let (address, _) = extent(page.address);
                 self.remove_range(page.tgid, address, 1);
@@ -75,26 +102,73 @@ impl Ledger {
                 }
             }
         }
+        Vec::new()
+    }
+
+    /// Gives the pages of memory that has been moved their new addresses; returns them.
+    fn relocate(&mut self, memory: &MovedMemory) -> Vec<MovedPage> {
+        let MovedMemory {
+            from,
+            to,
+            bytes,
+            tgid,
+            ..
+        } = *memory;
+        self.remove_range(tgid, to, bytes);
+        let Some(pages) = self.pages.get_mut(&tgid) else {
+            return Vec::new();
+        };
+        let range = from..from.saturating_add(bytes);
+        let moved = take(pages, range, |_| true).into_iter();
+        let moved = moved.map(|(address, page)| {
+            let now = to.saturating_add(address - from);
+            let page = Page {
+                absent_since: None,
+                ..page
+            };
+            pages.insert(now, page);
+            let flag = if page.is_huge { IS_HUGE } else { 0 };
+            MovedPage {
+                tgid,
+                from: address | flag,
+                to: now | flag,
+            }
+        });
+        moved.collect()
     }
 
     /// Takes the pages of a process away that begin in a range.
     fn remove_range(&mut self, tgid: u32, first: u64, bytes: u64) {
-        let Some(pages) = self.resident.get_mut(&tgid) else {
+        let Some(pages) = self.pages.get_mut(&tgid) else {
             return;
         };
         let range = first..first.saturating_add(bytes);
-        let gone: Vec<_> = pages.range(range).map(|(address, _)| *address).collect();
-        for address in gone {
-            let page = pages.remove(&address);
+        for (_, page) in take(pages, range, |_| true) {
             self.count -= 1;
-            let at_peak = page.filter(|page| page.is_at_peak);
-            self.gone.extend(at_peak.map(|page| page.sample));
+            self.gone.extend(page.is_at_peak.then_some(page.sample));
+        }
+    }
+
+    /// Whether a page is absent.
+    pub(super) fn has_absent(&self) -> bool {
+        let mut pages = self.pages.values().flat_map(BTreeMap::values);
+        pages.any(|page| !page.is_resident())
+    }
+
+    /// Takes pages away that are absent since this moment or longer.
+    pub(super) fn forget_absent(&mut self, since: Instant) {
+        let is_forgotten = |page: &Page| page.absent_since.is_some_and(|it| it <= since);
+        for pages in self.pages.values_mut() {
+            for (_, page) in take(pages, .., is_forgotten) {
+                self.count -= 1;
+                self.gone.extend(page.is_at_peak.then_some(page.sample));
+            }
         }
     }
 
     /// Takes a process away; returns the pages that it had.
     fn remove_process(&mut self, tgid: u32) -> Pages {
-        let pages = self.resident.remove(&tgid).unwrap_or_default();
+        let pages = self.pages.remove(&tgid).unwrap_or_default();
         self.count -= pages.len();
         let at_peak = pages.values().filter(|page| page.is_at_peak);
         self.gone.extend(at_peak.map(|page| page.sample));
@@ -103,47 +177,48 @@ impl Ledger {
 
     /// The processes that have pages.
     pub(super) fn processes(&self) -> impl Iterator<Item = u32> {
-        self.resident.keys().copied()
+        self.pages.keys().copied()
     }
 
     /// Finds out which pages of a process are still resident.
-    pub(super) fn look(&mut self, tgid: u32, is_resident: &Residency<'_>) {
-        let pages = self
-            .resident
-            .get(&tgid)
-            .into_iter()
-            .flat_map(BTreeMap::keys);
-        let gone = pages.filter(|address| is_resident(**address) == Some(false));
-        let gone: Vec<_> = gone.copied().collect();
-        for address in gone {
-            self.remove_range(tgid, address, 1);
+    pub(super) fn look(&mut self, tgid: u32, now: Instant, is_resident: &Residency<'_>) {
+        let pages = self.pages.get_mut(&tgid);
+        for (address, page) in pages.into_iter().flatten() {
+            match is_resident(*address) {
+                Some(true) => page.absent_since = None,
+                Some(false) => {
+                    page.absent_since.get_or_insert(now);
+                }
+                None => {}
+            }
         }
     }
 
     /// Makes what is resident the peak, if it is more than ever before.
     pub(super) fn note_peak(&mut self) {
-        let pages = self.resident.values().flat_map(BTreeMap::values);
-        let values = pages.map(|page| page.sample.value);
+        let values = self.resident().map(|page| page.sample.value);
         let bytes = values.fold(0, u64::saturating_add);
         if bytes <= self.peak_bytes {
             return;
         }
         self.peak_bytes = bytes;
         self.gone.clear();
-        for page in self.resident.values_mut().flat_map(BTreeMap::values_mut) {
-            page.is_at_peak = true;
+        for page in self.pages.values_mut().flat_map(BTreeMap::values_mut) {
+            page.is_at_peak = page.is_resident();
         }
+    }
+
+    fn resident(&self) -> impl Iterator<Item = &Page> {
+        let pages = self.pages.values().flat_map(BTreeMap::values);
+        pages.filter(|page| page.is_resident())
     }
 
     /// Samples of what is resident; where nothing runs any more, of what the last process had when it ended.
     pub(super) fn in_use(&self, kind: ProfileKind) -> impl Iterator<Item = Sample> {
-        let last = self.resident.is_empty().then_some(&self.last);
-        let pages = self
-            .resident
-            .values()
-            .chain(last)
-            .flat_map(BTreeMap::values);
-        pages.map(move |page| Sample {
+        let last = self.pages.is_empty().then_some(&self.last);
+        let last = last.into_iter().flat_map(BTreeMap::values);
+        let last = last.filter(|page| page.is_resident());
+        self.resident().chain(last).map(move |page| Sample {
             kind,
             ..page.sample
         })
@@ -151,9 +226,9 @@ impl Ledger {
 
     /// Samples of what was resident at the peak.
     pub(super) fn at_peak(&self, kind: ProfileKind) -> impl Iterator<Item = Sample> {
-        let pages = self.resident.values().flat_map(BTreeMap::values);
-        let resident = pages.filter(|page| page.is_at_peak);
-        let samples = resident.map(|page| page.sample);
+        let pages = self.pages.values().flat_map(BTreeMap::values);
+        let pages = pages.filter(|page| page.is_at_peak);
+        let samples = pages.map(|page| page.sample);
         let samples = samples.chain(self.gone.iter().copied());
         samples.map(move |sample| Sample { kind, ..sample })
     }
@@ -162,6 +237,20 @@ impl Ledger {
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }
+}
+
+/// Takes some of the pages of a range.
+fn take(
+    pages: &mut Pages,
+    range: impl RangeBounds<u64>,
+    is_taken: impl Fn(&Page) -> bool,
+) -> Vec<(u64, Page)> {
+    let taken = pages.range(range).filter(|(_, page)| is_taken(page));
+    let taken: Vec<_> = taken.map(|(address, page)| (*address, *page)).collect();
+    for (address, _) in &taken {
+        pages.remove(address);
+    }
+    taken
 }
 
 /// Where a page begins, and its bytes.
@@ -213,12 +302,36 @@ mod tests {
         })
     }
 
-    fn look(ledger: &mut Ledger, is_resident: impl Fn(u64) -> bool) {
+    /// Finds out what is not resident.
+    fn glance(ledger: &mut Ledger, is_resident: impl Fn(u64) -> bool) -> Instant {
+        let now = Instant::now();
         let processes: Vec<_> = ledger.processes().collect();
         for tgid in processes {
-            ledger.look(tgid, &|address| Some(is_resident(address)));
+            ledger.look(tgid, now, &|address| Some(is_resident(address)));
         }
+        now
+    }
+
+    /// Does so, where nothing has been moved.
+    fn look(ledger: &mut Ledger, is_resident: impl Fn(u64) -> bool) {
+        let now = glance(ledger, is_resident);
+        ledger.forget_absent(now);
         ledger.note_peak();
+    }
+
+    fn moved(from: u64, to: u64, pages: u64) -> PageEvent {
+        PageEvent::Moved(MovedMemory {
+            header: Header {
+                kind: RecordKind::MOVED_MEMORY,
+                reserved: 0,
+                bytes: 40,
+            },
+            from: START + from * PAGE,
+            to: START + to * PAGE,
+            bytes: pages * PAGE,
+            tgid: 7,
+            reserved: 0,
+        })
     }
 
     fn stacks(samples: impl Iterator<Item = Sample>) -> Vec<u64> {
@@ -286,9 +399,51 @@ mod tests {
     fn what_cannot_be_looked_at_stays_as_it_is() {
         let mut ledger = Ledger::default();
         ledger.add(new_page(0, 1));
-        ledger.look(7, &|_| None);
+        ledger.look(7, Instant::now(), &|_| None);
+        assert!(!ledger.has_absent());
         ledger.note_peak();
         assert_eq!((in_use(&ledger), peak(&ledger)), (vec![1], vec![1]));
+    }
+
+    #[test]
+    fn memory_that_is_moved_is_in_use_where_it_is_now() {
+        let mut ledger = Ledger::default();
+        for nth in [0, 3, 4, 1024] {
+            ledger.add(new_page(nth, nth));
+        }
+        let huge = page_of(7, 2048, 5);
+        ledger.add(PageEvent::New(NewPage {
+            address: huge.address | IS_HUGE,
+            ..huge
+        }));
+        look(&mut ledger, |_| true);
+        // It is known a moment after the pages are not found.
+        let is_now = |address| address >= START + 512 * PAGE;
+        let at = glance(&mut ledger, is_now);
+        assert!(ledger.has_absent());
+        assert_eq!(in_use(&ledger), [5, 1024]);
+        let page = |nth| START + nth * PAGE;
+        let moves = ledger.add(moved(0, 1021, 4));
+        assert_eq!(
+            moves.iter().map(|it| (it.from, it.to)).collect::<Vec<_>>(),
+            [(page(0), page(1021)), (page(3), page(1024))]
+        );
+        // What was there before is gone.
+        ledger.forget_absent(at);
+        assert!(!ledger.has_absent());
+        assert_eq!(in_use(&ledger), [0, 3, 5]);
+        look(&mut ledger, is_now);
+        assert_eq!(in_use(&ledger), [0, 3, 5]);
+        assert_eq!(peak(&ledger), [0, 3, 4, 5, 1024]);
+        // Huge pages stay so.
+        let moves = ledger.add(moved(2048, 4096, 512));
+        let huge = (page(2048) | IS_HUGE, page(4096) | IS_HUGE);
+        assert_eq!(
+            moves.iter().map(|it| (it.from, it.to)).collect::<Vec<_>>(),
+            [huge]
+        );
+        assert!(ledger.add(moved(9000, 8000, u64::MAX / PAGE)).is_empty());
+        assert_eq!((in_use(&ledger), ledger.count), (vec![0, 3, 5], 3));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Pages by which processes have grown: which of them are resident when sampling ends, and which were when most were.
 //!
 //! ```text
-//! drain ─► pages that are new, and those in whose place there is a new one
+//! drain ─► pages that are new, those in whose place there is a new one, and memory that was moved
 //!            │
 //!            ▼
 //! thread   ledger ◄─ /proc/PID/pagemap, again and again
@@ -25,6 +25,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
         mpsc::{Receiver, RecvTimeoutError},
     },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -33,6 +34,7 @@ use tracing::warn;
 
 use self::ledger::Ledger;
 use crate::{
+    bpf::SampledPages,
     process::{PageMap, resident_pages},
     profile::{Kind, PagesOf},
     threads::Batch,
@@ -47,6 +49,12 @@ const PARTS: u32 = 100;
 
 /// What they may take at once, of the time in which there was nothing to look at.
 const BURST: Duration = Duration::from_millis(200);
+
+/// How long a page that is absent may turn out to have been moved: several times as long as records wait for the drain.
+const ABSENCE: Duration = Duration::from_secs(1);
+
+/// How long one may do so that is absent at the last look: several times as long as urgent records wait.
+const LAST_ABSENCE: Duration = Duration::from_millis(50);
 
 /// Most time for the last look when the session ends.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -66,6 +74,7 @@ impl Pages {
     pub(super) fn start(
         kinds: &[&'static Kind],
         events: PageEvents,
+        sampled: SampledPages,
         send: impl FnOnce(Batch) + Send + 'static,
     ) -> Result<Self> {
         let kinds: Vec<_> = kinds
@@ -74,7 +83,7 @@ impl Pages {
             .collect();
         let lost = Arc::clone(&events.lost);
         let thread = StoppableThread::start("pages", move |stopped| {
-            let ledger = watch(&events.inbox, stopped);
+            let ledger = watch(&events.inbox, sampled, stopped);
             events.lost.fetch_add(ledger.lost(), Ordering::Relaxed);
             let mut batch = Batch::default();
             for (of, number) in kinds {
@@ -110,41 +119,69 @@ impl Pages {
 }
 
 /// Looks at pages until it is told to stop.
-fn watch(inbox: &Receiver<PageEvent>, stopped: &Receiver<()>) -> Ledger {
-    let mut ledger = Ledger::default();
+fn watch(inbox: &Receiver<PageEvent>, sampled: SampledPages, stopped: &Receiver<()>) -> Ledger {
+    let mut watched = Watched {
+        ledger: Ledger::default(),
+        sampled,
+    };
     let mut sizes = Sizes::default();
     let mut credit = BURST;
     let mut last = Instant::now();
     loop {
         let is_last = stopped.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout);
-        let mut has_news = false;
-        for event in inbox.try_iter() {
-            ledger.add(event);
-            has_news = true;
-        }
+        let has_news = watched.receive(inbox);
         let began = Instant::now();
         credit = (credit + (began - last) / PARTS).min(BURST);
         last = began;
-        if is_last || credit > Duration::ZERO && (has_news | sizes.have_changed(&ledger)) {
-            look(&mut ledger);
+        if is_last || credit > Duration::ZERO && (has_news | sizes.have_changed(&watched.ledger)) {
+            watched.look();
             credit = credit.saturating_sub(began.elapsed());
         }
         if is_last {
-            return ledger;
+            if watched.ledger.has_absent() {
+                thread::sleep(LAST_ABSENCE);
+                watched.receive(inbox);
+            }
+            return watched.ledger;
         }
     }
 }
 
-/// Looks at all pages.
-fn look(ledger: &mut Ledger) {
-    let processes: Vec<_> = ledger.processes().collect();
-    for tgid in processes {
-        // One that has ended meanwhile keeps what it had.
-        if let Ok(pages) = PageMap::open(tgid) {
-            ledger.look(tgid, &|address| pages.is_resident(address).ok());
+/// The pages that are looked at.
+struct Watched {
+    ledger: Ledger,
+    sampled: SampledPages,
+}
+
+impl Watched {
+    /// Acts on the events that have come; returns whether there are any.
+    fn receive(&mut self, inbox: &Receiver<PageEvent>) -> bool {
+        let mut has_news = false;
+        for event in inbox.try_iter() {
+            for page in self.ledger.add(event) {
+                self.sampled.relocate(page.tgid, page.from, page.to);
+            }
+            has_news = true;
         }
+        has_news
     }
-    ledger.note_peak();
+
+    /// Looks at all pages.
+    fn look(&mut self) {
+        let now = Instant::now();
+        let processes: Vec<_> = self.ledger.processes().collect();
+        for tgid in processes {
+            // One that has ended meanwhile keeps what it had.
+            if let Ok(pages) = PageMap::open(tgid) {
+                let is_resident = |address| pages.is_resident(address).ok();
+                self.ledger.look(tgid, now, &is_resident);
+            }
+        }
+        if let Some(since) = now.checked_sub(ABSENCE) {
+            self.ledger.forget_absent(since);
+        }
+        self.ledger.note_peak();
+    }
 }
 
 /// The sizes of processes at the last look: where none has changed there is nothing to look at.

@@ -1,8 +1,10 @@
 """Touches memory in several ways: some it keeps, some it gives back, most of it before the last part is touched.
 
-With the argument `huge` it does so in huge pages, and prints how many bytes these are; with `fork` a child does a part.
+With the argument `huge` it does so in huge pages, and prints how many bytes these are; with `fork` a child does a part;
+with `move` it moves memory as fast as it can in between.
 """
 
+import ctypes
 import mmap
 import os
 import sys
@@ -18,9 +20,13 @@ def touched(megabytes):
     memory = mmap.mmap(-1, megabytes * MEGABYTE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(memory, "madvise"):
         memory.madvise(mmap.MADV_HUGEPAGE if "huge" in sys.argv else mmap.MADV_NOHUGEPAGE)
-    for page in range(len(memory) // PAGE):
-        memory[page * PAGE] = LETTER
+    touch(memory)
     return memory
+
+
+def touch(memory, megabytes=0):
+    for page in range(megabytes * MEGABYTE // PAGE, len(memory) // PAGE):
+        memory[page * PAGE] = LETTER
 
 
 def keep():
@@ -30,6 +36,35 @@ def keep():
 def keep_objects():
     # Larger than the interpreter's small ones are.
     kept.append([b"x" * (600 + i % 100) for i in range(30000)])
+
+
+def keep_moved():
+    # There is no room behind it: what comes first is above.
+    neighbours = [touched(1) for _ in range(4)]
+    memory = touched(12)
+    memory.resize(24 * MEGABYTE)
+    touch(memory, 12)
+    kept.append((neighbours, memory))
+
+
+def keep_growing():
+    memory = bytearray()
+    for _ in range(24 * 64):
+        memory += PIECE
+    kept.append(memory)
+
+
+def move():
+    """Moves a page to and fro, two hundred thousand times."""
+    MREMAP_MAYMOVE, MREMAP_FIXED = 1, 2
+    memory = touched(1)
+    first = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    mremap = ctypes.CDLL(None).mremap
+    mremap.restype = ctypes.c_void_p
+    places = [ctypes.c_void_p(first), ctypes.c_void_p(first + MEGABYTE // 2)]
+    size = ctypes.c_size_t(PAGE)
+    for nth in range(200000):
+        mremap(places[nth % 2], size, size, MREMAP_MAYMOVE | MREMAP_FIXED, places[1 - nth % 2])
 
 
 def hold():
@@ -66,9 +101,14 @@ def keep_in_place():
 LETTER = mmap.mmap(-1, PAGE)[0]
 if sys.version_info[0] > 2:
     LETTER = 1
+PIECE = b"x" * (MEGABYTE // 64)
 kept = []
 keep()
 keep_objects()
+keep_moved()
+keep_growing()
+if "move" in sys.argv:
+    move()
 hold()
 use_again()
 keep_in_place()
