@@ -18,7 +18,7 @@ use super::usage::{self, Usage};
 use crate::{bpf::Counters, export::ExporterStatus, targets::kubernetes};
 
 /// Counters of the BPF programs, with their metrics.
-const COUNTERS: [(Counter, &str, &str); 27] = [
+const COUNTERS: [(Counter, &str, &str); 28] = [
     (Counter::SAMPLES, "profiling_agent_samples", "Samples taken"),
     (
         Counter::LOST_SAMPLES,
@@ -124,6 +124,11 @@ const COUNTERS: [(Counter, &str, &str); 27] = [
         Counter::GIVEN_BACK_PAGES,
         "profiling_agent_given_back_pages",
         "Resident pages that processes have given back whose growth of memory is profiled",
+    ),
+    (
+        Counter::LOST_MOVES,
+        "profiling_agent_memory_moves_lost",
+        "Moves of memory that were not recorded because there were too many",
     ),
     (
         Counter::TRACEBACKS,
