@@ -107,6 +107,12 @@ impl Passer {
             }
             is_stale = true;
         };
+        let (reason, gil) = if reason == WaitReason::GIL && stack.holds_gil {
+            // For the mutex with which it gives the GIL up.
+            (WaitReason::OTHER, None)
+        } else {
+            (reason, gil)
+        };
         for executable in wanted {
             batch.want_table(WantedTable::of(executable, visit.tgid));
         }
