@@ -47,6 +47,8 @@ pub struct ThreadVisit {
 pub struct ThreadDetails {
     /// Its registers in user space, all 0 where they could not be read.
     pub registers: Registers,
+    /// For how many nanoseconds it has not run, to some milliseconds; 0 where that is not known.
+    pub rest_ns: u64,
     /// The kernel's name of the thread, ended by a zero byte.
     pub comm: [u8; 16],
 }

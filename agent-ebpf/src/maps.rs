@@ -287,6 +287,8 @@ pub(crate) static KERNEL_LAYOUT: Global<KernelLayout> = Global::new(KernelLayout
     start_time: 0,
     run_time: 0,
     run_delay: 0,
+    earlier_run_time: 0,
+    last_arrival: 0,
     comm: 0,
     resident: ResidentLayout {
         counters: 0,

@@ -143,6 +143,34 @@ impl Task {
         read(self.field(|layout| layout.run_delay))
     }
 
+    /// For how many nanoseconds it has not run, if it does not run now; 0 where that is not known.
+    ///
+    /// The scheduler's clock is not that of programs, and runs at another rate: the thread that runs this one has the
+    /// present time.
+    #[inline(always)]
+    pub(crate) fn rest_time(self) -> u64 {
+        let (now, then) = (Self::current().run_until(), self.run_until());
+        if then == 0 || now < then {
+            return 0;
+        }
+        now.wrapping_sub(then)
+    }
+
+    /// Until when it ran, as far as the scheduler has accounted for it; 0 where that is not known.
+    #[inline(always)]
+    fn run_until(self) -> u64 {
+        let layout = KERNEL_LAYOUT.load();
+        if layout.earlier_run_time == 0 || layout.last_arrival == 0 {
+            return 0;
+        }
+        let arrival: u64 = read(self.field(|layout| layout.last_arrival));
+        if arrival == 0 {
+            return 0;
+        }
+        let earlier: u64 = read(self.field(|layout| layout.earlier_run_time));
+        arrival.wrapping_add(self.run_time().wrapping_sub(earlier))
+    }
+
     /// Its name, ended by a zero byte.
     #[inline(always)]
     pub(crate) fn name(self) -> [u8; 16] {

@@ -41,6 +41,11 @@ pub struct KernelLayout {
     pub run_time: u32,
     /// `task_struct.sched_info.run_delay`, in nanoseconds; 0 where the kernel does not keep it.
     pub run_delay: u32,
+    /// `task_struct.se.prev_sum_exec_runtime`: [`Self::run_time`] when it was last given a processor.
+    pub earlier_run_time: u32,
+    /// `task_struct.sched_info.last_arrival`, when that was, in nanoseconds of the scheduler's clock; 0 where the kernel
+    /// does not keep it.
+    pub last_arrival: u32,
     /// `task_struct.comm`, the name of the thread.
     pub comm: u32,
     /// The counters of resident pages.
@@ -51,4 +56,4 @@ pub struct KernelLayout {
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for KernelLayout {}
 
-const _: () = assert!(size_of::<KernelLayout>() == 92);
+const _: () = assert!(size_of::<KernelLayout>() == 100);

@@ -158,6 +158,7 @@ fn is_same(known: &KnownThread, visit: &ThreadVisit) -> bool {
 #[inline(always)]
 unsafe fn detail(address: *mut task_struct, task: Task, record: &mut WholeVisit) -> u32 {
     record.details.comm = task.name();
+    record.details.rest_ns = task.rest_time();
     // SAFETY: the caller's.
     if !unsafe { registers::read_of(address, &mut record.details.registers) } {
         record.details.registers = Registers::ZERO;

@@ -29,6 +29,8 @@ pub struct Batch {
     pub lock_waits: Vec<LockWaitSample>,
     /// Threads that wait for the GIL while its holder runs.
     pub blocked: Vec<BlockedThread>,
+    /// For a snapshot: for how many nanoseconds threads with a stack have not run, by thread, where that is known.
+    pub rests: Vec<(u32, u64)>,
     /// Stacks, code objects and names of threads.
     pub references: Records,
     /// Unwind tables that walks missed.

@@ -17,6 +17,8 @@ pub(super) struct KnownThread {
     pub(super) stack: Option<Walked>,
     /// Why it waits.
     pub(super) reason: WaitReason,
+    /// For how long it had not run when its stack was read, as far as that is known.
+    pub(super) rest_ns: u64,
     /// For which GIL, if that is why.
     pub(super) gil: Option<GilWait>,
     /// For which lock, by the hash of its name, if that is why; 0 for none.
@@ -109,6 +111,7 @@ impl KnownThread {
             visit,
             stack: None,
             reason: WaitReason::NONE,
+            rest_ns: 0,
             gil: None,
             lock: 0,
             lock_wait: None,

@@ -9,6 +9,7 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use agent_common::{
@@ -87,6 +88,8 @@ pub struct ProvedStack {
     pub lock: u64,
     /// The thread that held the GIL for which it waits.
     pub gil_holder: Option<u32>,
+    /// For how long it has waited, where that is known.
+    pub waited: Option<Duration>,
     /// Times between which it is of: on the clock of the BPF programs, in nanoseconds.
     pub since_ns: u64,
     /// See [`Self::since_ns`].
@@ -130,6 +133,7 @@ impl Snapshot {
             .iter()
             .map(|waiting| (key(&waiting.sample), waiting.lock))
             .collect();
+        let rests: HashMap<u32, u64> = batch.rests.iter().copied().collect();
         let blocked = batch
             .blocked
             .iter()
@@ -159,6 +163,7 @@ impl Snapshot {
                 was_running: false,
                 lock: locks.get(&key).copied().unwrap_or(0),
                 gil_holder: holders.get(&key).copied(),
+                waited: rests.get(&sample.tid).copied().map(Duration::from_nanos),
                 since_ns: sample.time_ns,
                 until_ns,
                 // What a pass cannot read it cannot read a moment later.
@@ -206,6 +211,7 @@ impl Snapshot {
             was_running: true,
             lock: 0,
             gil_holder: None,
+            waited: None,
             since_ns: sample.time_ns,
             until_ns: sample.time_ns,
             is_final,

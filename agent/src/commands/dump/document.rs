@@ -70,6 +70,8 @@ pub(super) struct DumpedThread {
     pub(super) state: State,
     /// What it waits for, as in `--event wall`; null where it does not wait.
     pub(super) wait: Option<&'static str>,
+    /// Milliseconds for which it has waited; null where it does not wait, or that is not known.
+    pub(super) waiting_ms: Option<f64>,
     /// The lock for which it waits, where its name is known.
     pub(super) lock: Option<String>,
     /// Whether it waits for work.
@@ -202,6 +204,10 @@ fn dumped_thread(
             Some(_) => State::Waiting,
         },
         wait: wait.filter(|wait| *wait != Wait::Runnable).map(Wait::label),
+        waiting_ms: stack
+            .filter(|_| wait.is_some_and(|wait| wait != Wait::Runnable))
+            .and_then(|(proved, _)| proved.waited)
+            .map(milliseconds),
         lock: markers.lock.map(str::to_owned),
         idle: stack.is_some_and(|(_, sample)| is_idle(profile, sample)),
         holds_gil: stack

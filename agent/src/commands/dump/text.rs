@@ -1,6 +1,6 @@
 //! The stacks as text, the innermost function first, as `py-spy dump` has it.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use super::{
     document::{Document, DumpedProcess, DumpedThread, State},
@@ -155,6 +155,7 @@ impl Text<'_> {
             (State::Runnable, _) => "runnable".to_owned(),
             (State::Waiting, wait) => self.wait(thread, wait.unwrap_or_default()),
         };
+        state += &waited(thread.waiting_ms);
         if thread.holds_gil == Some(true) {
             state += ", holds the GIL";
         }
@@ -177,6 +178,18 @@ impl Text<'_> {
             ("lock", _, Some(lock)) => format!("waiting for the lock {}", printable(lock)),
             ("other", ..) => "waiting".to_owned(),
             _ => format!("waiting: {wait}"),
+        }
+    }
+}
+
+/// For how long a thread has waited, where that is seconds.
+fn waited(milliseconds: Option<f64>) -> String {
+    let time = Duration::try_from_secs_f64(milliseconds.unwrap_or(0.0) / 1e3).unwrap_or_default();
+    match time.as_secs() {
+        0 => String::new(),
+        seconds => {
+            let time = humantime::format_duration(Duration::from_secs(seconds));
+            format!(" for {time}")
         }
     }
 }
@@ -278,6 +291,7 @@ mod tests {
             name: name.to_owned(),
             state: wait.map_or(State::Running, |_| State::Waiting),
             wait,
+            waiting_ms: wait.map(|_| 900.0),
             lock: None,
             idle: false,
             holds_gil: Some(false),
@@ -310,6 +324,7 @@ mod tests {
             DumpedThread {
                 lock: Some("Pool.jobs (Queue at 0x7f00)".to_owned()),
                 idle: true,
+                waiting_ms: Some(61_500.0),
                 ..thread(9, "worker", Some("lock"))
             },
             DumpedThread {
@@ -365,7 +380,7 @@ Thread 7 \"MainThread\": running, holds the GIL, collects garbage
 
 Thread 8 \"a\\u{1b}\\\"b\": waiting for the GIL, held by 7 \"MainThread\"
 
-Thread 9 \"worker\": waiting for the lock Pool.jobs (Queue at 0x7f00) (idle)
+Thread 9 \"worker\": waiting for the lock Pool.jobs (Queue at 0x7f00) for 1m 1s (idle)
 
 Thread 10 \"quick\": no stack was proved in 500 ms; last seen waiting
 "

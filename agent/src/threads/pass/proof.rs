@@ -213,6 +213,7 @@ impl Passer {
         let lock = name.map(|name| NamedLock::new(self.walker.seed(), process, &name));
         if let Some(known) = self.threads.get_mut(&tid) {
             known.gil = read.gil;
+            known.rest_ns = read.rest_ns;
             known.lock = lock.as_ref().map_or(0, |lock| lock.hash);
             let is_named = !read.lock.is_some_and(FoundLock::is_deferred);
             known.set_stack(read.stack, read.stack.is_whole && is_named, monotonic_ns());

@@ -27,6 +27,8 @@ pub(super) struct Read {
     /// The record of the thread's name, if it is to be sent.
     pub(super) name: Option<Vec<u8>>,
     pub(super) reason: WaitReason,
+    /// As [`ThreadDetails::rest_ns`](agent_common::visit::ThreadDetails::rest_ns).
+    pub(super) rest_ns: u64,
     pub(super) gil: Option<GilWait>,
     pub(super) lock: Option<FoundLock>,
     /// The wait for it, if its end is to be recorded.
@@ -146,6 +148,7 @@ impl Passer {
             records,
             name,
             reason,
+            rest_ns: details.rest_ns,
             gil,
             lock,
             lock_wait,

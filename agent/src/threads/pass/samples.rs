@@ -48,6 +48,9 @@ impl Passer {
             Shown::Waiting(reason) => {
                 let sample = known.sample(time_ns, elapsed_ns, reason);
                 self.batch.samples.push(sample);
+                if self.records.snapshot.is_some() && known.rest_ns != 0 {
+                    self.batch.rests.push((sample.tid, known.rest_ns));
+                }
                 if self.locks.is_some() && reason == WaitReason::LOCK {
                     let of_lock = Sample {
                         kind: ProfileKind::LOCK,

@@ -1,0 +1,162 @@
+//! No stack is impossible, and one that is not proved is not shown.
+
+use std::{fs, process::Command};
+
+use serde_json::Value;
+use xtask::interpreters::Interpreter;
+
+use super::output::{frames, threads, threads_of};
+use crate::{
+    capture::Running,
+    machine,
+    source::{Source, function_name},
+    target::{Target, mortal, workload_path},
+};
+
+/// Dumps of a process whose stacks change all the time.
+const DUMPS: usize = 20;
+
+/// Two processors that this process may use.
+fn processors() -> [String; 2] {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+        .unwrap();
+    let numbers: Vec<_> = list.trim().split([',', '-']).collect();
+    assert!(numbers.len() > 1, "there is one processor: {list}");
+    [numbers[0], numbers[numbers.len() - 1]].map(str::to_owned)
+}
+
+/// A workload that has a processor for itself and gives it up to no ordinary thread, so that a thread that computes
+/// runs.
+fn start_on_own_processor(interpreter: &Interpreter, workload: &str) -> Target {
+    let [_, own] = processors();
+    let mut command = mortal("taskset");
+    command
+        .args(["-c", &own, "chrt", "--fifo", "1"])
+        .arg(&interpreter.path)
+        .args(["-E", "-s", "-B"])
+        .arg(workload_path(workload));
+    Target::from_command(command)
+}
+
+/// The output of a dump on another processor.
+fn output_of_other_processor(pid: u32, options: &str) -> Vec<u8> {
+    let [other, _] = processors();
+    let mut command = Command::new("taskset");
+    command
+        .args(["-c", &other, env!("CARGO_BIN_EXE_agent"), "dump", "--pid"])
+        .arg(pid.to_string())
+        .args(options.split_whitespace());
+    let capture = Running::from_command(command).finish();
+    capture.assert_success();
+    capture.output
+}
+
+#[test]
+fn a_thread_that_was_not_proved_says_so_and_has_no_frames() {
+    let _machine = machine::alone();
+    let target = start_on_own_processor(machine::one_interpreter(), "busy");
+    let dump = |options: &str| output_of_other_processor(target.pid(), options);
+    // It runs, and there is no time to sample it.
+    let unproved = (0..20).find_map(|_| {
+        let whole = String::from_utf8(dump("--timeout 1ms")).unwrap();
+        let is_unproved = whole.contains("no stack was proved in ");
+        is_unproved.then_some(whole)
+    });
+    let whole = unproved.unwrap();
+    assert!(
+        whole.contains("1 thread, 1 without a proved stack"),
+        "{whole}"
+    );
+    assert!(whole.contains("last seen running"), "{whole}");
+    assert!(
+        !whole.lines().any(|line| line.starts_with("    ")),
+        "{whole}"
+    );
+    for (options, is_proved) in [("--timeout 1ms", None), ("--timeout 10s", Some(true))] {
+        let document: Value = serde_json::from_slice(&dump(&format!("--json {options}"))).unwrap();
+        let thread = &threads_of(&document, target.pid())[0];
+        let has_frames = !thread["frames"].is_null();
+        assert_eq!(has_frames, !thread["taken"].is_null(), "{thread:#}");
+        assert!(is_proved.is_none_or(|it| it == has_frames), "{thread:#}");
+    }
+}
+
+/// Threads that run for some microseconds and wait for some microseconds.
+#[test]
+fn no_stack_is_impossible_of_threads_that_wait_shortly() {
+    let _machine = machine::alone();
+    machine::for_each_representative(|interpreter| {
+        let target = Target::start(interpreter, "short_waits");
+        let tally = judged(interpreter, "short_waits", || threads(target.pid(), ""));
+        println!("{}: {tally:?}", interpreter.name);
+        tally.assert_mostly_proved();
+    });
+}
+
+/// A thread that calls functions of a microsecond.
+#[test]
+fn no_stack_is_impossible_of_a_thread_that_runs() {
+    let _machine = machine::alone();
+    machine::for_each_kind_alone(|interpreter| {
+        let target = start_on_own_processor(interpreter, "short_calls");
+        let tally = judged(interpreter, "short_calls", || {
+            let output = output_of_other_processor(target.pid(), "--json");
+            threads_of(&serde_json::from_slice(&output).unwrap(), target.pid())
+        });
+        println!("{}: {tally:?}", interpreter.name);
+        tally.assert_mostly_proved();
+        assert!(tally.sampled * 10 >= tally.threads, "{tally:?}");
+    });
+}
+
+/// What dumps had.
+#[derive(Debug, Default)]
+struct Tally {
+    threads: usize,
+    proved: usize,
+    /// Those that ran.
+    sampled: usize,
+    incomplete: usize,
+}
+
+impl Tally {
+    fn assert_mostly_proved(&self) {
+        assert!(self.proved * 10 >= self.threads * 9, "{self:?}");
+        assert!(self.incomplete * 10 <= self.threads, "{self:?}");
+    }
+}
+
+/// Asserts that each stack of some dumps of a workload is one of the calls that its source declares.
+fn judged(interpreter: &Interpreter, workload: &str, dump: impl Fn() -> Vec<Value>) -> Tally {
+    let source = Source::of(workload);
+    let calls = source.calls(interpreter);
+    let is_legal = |thread: &Value| {
+        let of = |frame: &Value| source.has(frame["file"].as_str().unwrap_or(""));
+        let own: Vec<_> = frames(thread).iter().filter(|it| of(it)).collect();
+        let mut pairs = own.windows(2);
+        // Leaf first.
+        !own.is_empty()
+            && pairs.all(|pair| {
+                let line = u32::try_from(pair[1]["line"].as_u64().unwrap_or(0)).unwrap();
+                let (inner, outer) = (&pair[0]["function"], &pair[1]["function"]);
+                calls.contains(&(outer.as_str().unwrap(), line, inner.as_str().unwrap()))
+            })
+    };
+    let mut tally = Tally::default();
+    for thread in (0..DUMPS).flat_map(|_| dump()) {
+        let is_proved = !thread["taken"].is_null();
+        let is_incomplete = frames(&thread).iter().any(|it| it["kind"] == "marker");
+        tally.threads += 1;
+        tally.proved += usize::from(is_proved);
+        tally.sampled += usize::from(thread["taken"] == "sampled");
+        tally.incomplete += usize::from(is_incomplete);
+        assert!(
+            !is_proved || is_incomplete || is_legal(&thread),
+            "{thread:#}"
+        );
+    }
+    tally
+}
