@@ -48,11 +48,11 @@ fn the_host_has_its_events() {
     assert_eq!(examination.messages, "");
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     assert!(
-        report.contains(&format!("  kernel      {kernel}")),
+        report.contains(&format!("  kernel        {kernel}")),
         "{report}"
     );
     let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
-    let paranoid = format!("  paranoid    {} (", paranoid.trim());
+    let paranoid = format!("  paranoid      {} (", paranoid.trim());
     assert!(report.contains(&paranoid), "{report}");
     // What it says of an event is so.
     let target = Target::start(machine::one_interpreter(), "busy");
@@ -91,7 +91,7 @@ fn a_host_without_permission_cannot_be_profiled() {
     let report = String::from_utf8(examination.output).unwrap();
     assert_eq!(examination.status.code(), Some(1), "{report}");
     assert!(
-        report.contains("  missing     permission to profile"),
+        report.contains("  missing       permission to profile"),
         "{report}"
     );
     assert!(report.contains("This host cannot be profiled:"), "{report}");

@@ -236,6 +236,6 @@ mod tests {
         assert!(refused.to_string().ends_with("  - no room\n"), "{refused}");
         let fine = report(Ok(vec![(&CPU, None)]));
         assert!(fine.is_profilable());
-        assert!(fine.to_string().contains("  cpu         ok\n"), "{fine}");
+        assert!(fine.to_string().contains("  cpu           ok\n"), "{fine}");
     }
 }

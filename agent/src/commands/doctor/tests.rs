@@ -59,15 +59,15 @@ fn what_is_wrong_is_said_with_what_to_do() {
     assert_eq!(
         report.to_string(),
         "System\n\
-         \x20 ok          Linux 5.10 or later\n\
-         \x20 missing     process ids of the host\n\
+         \x20 ok            Linux 5.10 or later\n\
+         \x20 missing       process ids of the host\n\
          Process 1234\n\
-         \x20 name        python3.8\\u{1b}[31m\n\
-         \x20 executable  /opt/python\\n3.8\n\
-         \x20 ids         56, 7 in PID namespaces of its own\n\
-         \x20 files       its own, in another mount namespace, as in a container\n\
+         \x20 name          python3.8\\u{1b}[31m\n\
+         \x20 executable    /opt/python\\n3.8\n\
+         \x20 ids           56, 7 in PID namespaces of its own\n\
+         \x20 files         its own, in another mount namespace, as in a container\n\
          Interpreter\n\
-         \x20 build       for debugging, with the global lock\n\
+         \x20 build         for debugging, with the global lock\n\
          It cannot be profiled:\n\
          \x20 - agent runs in a PID namespace of its own and cannot resolve the host's process ids: \
          run it on the host, or with `--pid=host` (Docker, podman) or `hostPID: true` \
@@ -149,10 +149,10 @@ fn all_is_well_in_few_lines() {
     };
     assert_eq!(
         native_part(files, None, measured),
-        "\x20 unwinding   3 files, all with unwind tables\n\
-         \x20 names       1 file with all symbols, 2 with exported symbols only\n\
-         \x20 lines       1 file with debugging information\n\
-         \x20 stacks      97 of 97 samples complete, in 1.0 s\n\
+        "\x20 unwinding     3 files, all with unwind tables\n\
+         \x20 names         1 file with all symbols, 2 with exported symbols only\n\
+         \x20 lines         1 file with debugging information\n\
+         \x20 stacks        97 of 97 samples complete, in 1.0 s\n\
          It can be profiled: agent --pid 1234\n"
     );
 }
@@ -185,23 +185,23 @@ fn what_native_frames_lack_is_listed() {
     };
     assert_eq!(
         native_part(files, Some(run_time), measured),
-        "\x20 unwinding   10 files, 7 with unwind tables\n\
-         \x20             gone: cannot be read\n\
-         \x20             libc.so: no call-frame information; frame pointers are tried\n\
-         \x20             a\\nb: no call-frame information; frame pointers are tried\n\
-         \x20 names       2 files with exported symbols only, 7 with no symbols\n\
-         \x20             lib1.so: its frames are addresses\n\
-         \x20             lib2.so: its frames are addresses\n\
-         \x20             lib3.so: its frames are addresses\n\
-         \x20             lib4.so: its frames are addresses\n\
-         \x20             lib5.so: its frames are addresses\n\
-         \x20             and 2 more\n\
-         \x20 lines       no file with debugging information\n\
-         \x20 run time    code without names: there is no /tmp/perf-7.map\n\
-         \x20 stacks      1 of 9 samples complete, in 1.0 s\n\
-         \x20             truncated in libc.so (7), [jit] (1)\n\
-         \x20             8 stacks lack native frames: there was no rule to unwind the code\n\
-         \x20             (7), the stack led back to itself (1).\n\
+        "\x20 unwinding     10 files, 7 with unwind tables\n\
+         \x20               gone: cannot be read\n\
+         \x20               libc.so: no call-frame information; frame pointers are tried\n\
+         \x20               a\\nb: no call-frame information; frame pointers are tried\n\
+         \x20 names         2 files with exported symbols only, 7 with no symbols\n\
+         \x20               lib1.so: its frames are addresses\n\
+         \x20               lib2.so: its frames are addresses\n\
+         \x20               lib3.so: its frames are addresses\n\
+         \x20               lib4.so: its frames are addresses\n\
+         \x20               lib5.so: its frames are addresses\n\
+         \x20               and 2 more\n\
+         \x20 lines         no file with debugging information\n\
+         \x20 run time      code without names: there is no /tmp/perf-7.map\n\
+         \x20 stacks        1 of 9 samples complete, in 1.0 s\n\
+         \x20               truncated in libc.so (7), [jit] (1)\n\
+         \x20               8 stacks lack native frames: there was no rule to unwind the\n\
+         \x20               code (7), the stack led back to itself (1).\n\
          It can be profiled: agent --pid 1234\n"
     );
 }
@@ -214,7 +214,7 @@ fn a_process_that_used_no_cpu_is_told_so() {
     };
     let text = native_part(Vec::new(), None, measured);
     assert!(
-        text.contains("  stacks      no samples: the process used no CPU in 1.0 s\n"),
+        text.contains("  stacks        no samples: the process used no CPU in 1.0 s\n"),
         "{text}"
     );
     assert!(text.ends_with("It can be profiled: agent --pid 1234\n"));
@@ -269,13 +269,13 @@ fn what_is_left_out_is_bounded() {
     let (_, text) = text.split_once("Left out\n").unwrap();
     assert!(
         text.starts_with(
-            "  here        the file system at /mnt/\\u{1b}a: it does not answer\n  \
-             agent run   process 1: it takes too long to read, since 12 s\n              \
+            "  here          the file system at /mnt/\\u{1b}a: it does not answer\n  \
+             agent run     process 1: it takes too long to read, since 12 s\n                \
              process 2: "
         ),
         "{text}"
     );
     assert!(text.contains("process 10: "), "{text}");
     assert!(!text.contains("process 11: "), "{text}");
-    assert!(text.contains("              and 140 more\n"), "{text}");
+    assert!(text.contains("                and 140 more\n"), "{text}");
 }

@@ -9,8 +9,11 @@ use crate::text::printable;
 /// Columns of a row: the least that a terminal has.
 pub(super) const WIDTH: usize = 80;
 
-/// Columns of the names at the start of lines, with the space around them.
-const NAME_WIDTH: usize = 14;
+/// Columns of the names at the start of lines: of the longest one, `copy-on-write`.
+const NAME_WIDTH: usize = 13;
+
+/// Columns before and after a name.
+const SPACES: usize = 3;
 
 /// Writes a row, or several if the text is long.
 pub(in crate::commands::doctor) fn line(
@@ -19,8 +22,8 @@ pub(in crate::commands::doctor) fn line(
     text: &str,
 ) -> fmt::Result {
     let mut name = name;
-    for row in wrapped(&printable(text), WIDTH - NAME_WIDTH) {
-        writeln!(formatter, "  {name:<11} {row}")?;
+    for row in wrapped(&printable(text), WIDTH - NAME_WIDTH - SPACES) {
+        writeln!(formatter, "  {name:<NAME_WIDTH$} {row}")?;
         name = "";
     }
     Ok(())
