@@ -15,7 +15,7 @@ use crate::{
         gil::GilWait,
         locks::FoundLock,
         names,
-        process::awaited_word,
+        process::{VisitedProcess, awaited_word},
         walker::{Source, StackRecords, Walked},
     },
 };
@@ -72,15 +72,7 @@ impl Passer {
         let process = processes.get_mut(&visit.tgid)?;
         let known = threads.get(&visit.tid)?;
         process.memory.begin_walk();
-        let reason = process.reason(visit, &details.registers);
-        let gil = (*with_gil && reason == WaitReason::GIL)
-            .then(|| process.gil_wait(&details.registers))
-            .flatten()
-            .map(|(gil, holder)| GilWait {
-                gil,
-                holder,
-                pass: *pass,
-            });
+        let (reason, gil) = wait(process, changed, *with_gil, *pass);
         let thread_id = process.thread_id(visit.thread_pointer);
         let mut wanted = Vec::new();
         let mut is_stale = false;
@@ -157,4 +149,20 @@ impl Passer {
             is_complete,
         })
     }
+}
+
+/// Why a thread does not run, and for which GIL it waits if that is why and it is looked at.
+fn wait(
+    process: &mut VisitedProcess,
+    changed: &Changed,
+    with_gil: bool,
+    pass: u64,
+) -> (WaitReason, Option<GilWait>) {
+    let registers = &changed.details.registers;
+    let reason = process.reason(&changed.visit, registers);
+    let gil = (with_gil && reason == WaitReason::GIL)
+        .then(|| process.gil_wait(registers))
+        .flatten()
+        .map(|(gil, holder)| GilWait { gil, holder, pass });
+    (reason, gil)
 }

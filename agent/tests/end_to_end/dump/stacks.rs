@@ -1,19 +1,16 @@
 //! The stacks of all threads: whose they are, and how they are shown.
 
-use std::{collections::BTreeSet, fs, process::Command, thread, time::Duration};
+use std::{collections::BTreeSet, fs, thread, time::Duration};
 
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::output::{
-    WAITS, frames, json, run, signal, text, threads, threads_of, tids, with_function,
-};
+use super::output::{WAITS, frames, json, signal, text, threads, threads_of, tids, with_function};
 use crate::{
     abilities::{has_gil, has_thread_names},
-    capture::{Capture, Running},
+    capture::Capture,
     machine,
-    source::{Source, function_name},
     target::{Killed, Target, mortal, workload_path},
 };
 

@@ -9,7 +9,7 @@ use super::output::{frames, threads, threads_of};
 use crate::{
     capture::Running,
     machine,
-    source::{Source, function_name},
+    source::Source,
     target::{Target, mortal, workload_path},
 };
 
