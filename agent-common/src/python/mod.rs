@@ -31,5 +31,5 @@ pub use thread_state::{
     SearchStep, ThreadStateSearch, collects_garbage, gil_holder, is_attached, revalidate,
 };
 pub use thread_walk::{ProcessPointers, StateList, ThreadWalk, WalkPosition};
-pub use walk::{PythonStep, PythonWalk};
+pub use walk::{PythonStep, PythonWalk, bytecode};
 pub use written::written_part;

@@ -280,7 +280,7 @@ impl Default for PythonWalk {
 /// Where the bytecode that a frame runs starts: the one in the code object, or one of the copies
 /// that free-threaded builds make for threads (`_PyCodeArray`: their number, then pointers).
 #[inline(always)]
-fn bytecode<M: UserMemory>(
+pub fn bytecode<M: UserMemory>(
     memory: &M,
     layout: &CodeLayout,
     code: UserAddr,

@@ -1,15 +1,47 @@
 //! What `/proc` has of a process and its threads without reading their memory.
 
-use std::{fs::File, io::Read as _};
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    io::Read as _,
+};
+
+use super::procfs::{Process, numbers};
 
 /// Most bytes that are read.
 const MAX_BYTES: u64 = 1024;
+
+/// The same of `status`, where the names of control groups and masks of processors take more.
+const STATUS_BYTES: u64 = 64 << 10;
+
+/// Most threads whose ids are read.
+const MAX_THREADS: usize = 64 << 10;
 
 /// The kernel's name of a thread; [`None`] where it has ended.
 #[must_use]
 pub fn thread_comm(pid: u32, tid: u32) -> Option<String> {
     let comm = read(&format!("/proc/{pid}/task/{tid}/comm"))?;
     Some(String::from_utf8_lossy(&comm).trim_end().to_owned())
+}
+
+/// The ids of a process's threads for the agent, by those in the process's own PID namespace.
+#[must_use]
+pub fn thread_ids(process: &Process) -> HashMap<u32, u32> {
+    let pid = process.pid();
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return HashMap::new();
+    };
+    let is_nested = process.namespace_pids().len() > 1;
+    let ids = threads.take(MAX_THREADS).filter_map(|entry| {
+        let id: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        if !is_nested {
+            return Some((id, id));
+        }
+        let status = read_up_to(&format!("/proc/{pid}/task/{id}/status"), STATUS_BYTES)?;
+        let own = *numbers(&status, "NSpid:").last()?;
+        Some((own, id))
+    });
+    ids.collect()
 }
 
 /// Whether a process is stopped, by a signal or a debugger.
@@ -27,9 +59,13 @@ fn state(stat: &[u8]) -> Option<u8> {
 }
 
 fn read(path: &str) -> Option<Vec<u8>> {
+    read_up_to(path, MAX_BYTES)
+}
+
+fn read_up_to(path: &str, limit: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = File::open(path).ok()?;
-    file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
+    file.take(limit).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
@@ -51,5 +87,7 @@ mod tests {
         assert!(!is_stopped(pid));
         assert!(thread_comm(pid, pid).is_some_and(|comm| !comm.is_empty()));
         assert_eq!(thread_comm(pid, u32::MAX), None);
+        let ids = thread_ids(&Process::open(pid).unwrap());
+        assert!(ids.values().any(|id| *id == pid));
     }
 }

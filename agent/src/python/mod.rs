@@ -4,6 +4,8 @@
 //! Invariants: detection reads only one word of a process's memory (whether an interpreter state
 //! exists), all else is read in `remote/`; knowledge about single versions is in `versions/` only.
 
+pub mod asyncio;
+pub mod coroutines;
 pub mod debug_offsets;
 pub mod detect;
 pub mod dwarf;

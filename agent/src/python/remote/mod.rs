@@ -6,6 +6,7 @@
 //! Invariants: the process is never stopped, so the stack of a running thread may be torn, and
 //! [`ThreadStack::end`] is the status of its walk; every read has a limit.
 
+mod code;
 mod error;
 mod list;
 mod lock;
@@ -13,6 +14,7 @@ mod memory;
 mod name;
 mod stack;
 mod target;
+pub mod tasks;
 mod thread_stack;
 
 use agent_common::memory::UserMemory;
@@ -53,6 +55,19 @@ pub fn read<M: UserMemory>(
     memory: &M,
     target: &Target,
 ) -> Result<Vec<ThreadStack>, ThreadListError> {
+    let list = read_list(memory, target)?;
+    let mut reader = stack::Reader::new(memory, target);
+    Ok(list
+        .into_iter()
+        .map(|(thread_id, states)| reader.read(thread_id, states))
+        .collect())
+}
+
+/// Reads the list of threads, several times if it changes.
+fn read_list<M: UserMemory>(
+    memory: &M,
+    target: &Target,
+) -> Result<Vec<list::ThreadStates>, ThreadListError> {
     let mut list = list::threads(memory, target);
     for _ in 1..ATTEMPTS {
         if list.is_ok() {
@@ -60,9 +75,5 @@ pub fn read<M: UserMemory>(
         }
         list = list::threads(memory, target);
     }
-    let mut reader = stack::Reader::new(memory, target);
-    Ok(list?
-        .into_iter()
-        .map(|(thread_id, states)| reader.read(thread_id, states))
-        .collect())
+    list
 }

@@ -1,30 +1,23 @@
 //! The frames of one thread: the steps of the BPF programs, in their order and within their limits.
 
-use std::{collections::HashMap, num::NonZeroU32, sync::Arc};
-
 use agent_common::{
     decode::decode,
-    decoded::{CodeRecord, Gap, Record, Stack},
-};
-use agent_common::{
+    decoded::{Gap, Record, Stack},
     hash::Hash,
-    layout::{GilStyle, Layout, LineTableFormat},
-    limits::LINE_TABLE_PIECES,
-    maps::{CodeIdentity, ThreadState},
-    memory::{Fault, UserAddr, UserMemory},
-    python::{
-        CodeObjectRecord, CodeSymbol, PythonOutcome, PythonWalk, SymbolLookup, ThreadWalk,
-        UnwindPython, WalkPosition, gil_holder, read_identity,
-    },
+    layout::GilStyle,
+    maps::ThreadState,
+    memory::{UserAddr, UserMemory},
+    python::{PythonOutcome, PythonWalk, ThreadWalk, UnwindPython, WalkPosition, gil_holder},
     record::{self, FrameKind, PythonUnwindStatus},
     scratch::Scratch,
 };
 
-use super::{Frame, Function, Run, Target, ThreadStack, name};
-use crate::python::{line_table::LineTable, text, threading};
-
-/// Hashes identify code objects within one reading only.
-const SEED: u64 = 0;
+use super::{
+    Frame, Run, Target, ThreadStack,
+    code::{CodeObjects, KnownCode, SEED},
+    name,
+};
+use crate::python::threading;
 
 /// Reads the stacks of threads, one after another.
 pub(super) struct Reader<'a, M> {
@@ -32,18 +25,7 @@ pub(super) struct Reader<'a, M> {
     target: &'a Target,
     scratch: Box<Scratch>,
     walk: Box<PythonWalk>,
-    description: Box<CodeObjectRecord>,
-    known: KnownCode,
-    described: HashMap<u64, Described>,
-}
-
-/// A code object that was read.
-struct Described {
-    function: Arc<Function>,
-    format: LineTableFormat,
-    first_line: i32,
-    line_table: Vec<u8>,
-    lines: Option<LineTable>,
+    code: CodeObjects,
 }
 
 impl<'a, M: UserMemory> Reader<'a, M> {
@@ -53,9 +35,7 @@ impl<'a, M: UserMemory> Reader<'a, M> {
             target,
             scratch: Box::default(),
             walk: Box::default(),
-            description: Box::default(),
-            known: KnownCode::default(),
-            described: HashMap::new(),
+            code: CodeObjects::default(),
         }
     }
 
@@ -73,7 +53,7 @@ impl<'a, M: UserMemory> Reader<'a, M> {
                 thread_id,
             },
             states: &states,
-            symbols: &mut self.known,
+            symbols: &mut self.code.known,
             gil_holder: self.target.gil_holder,
             is_attached: None,
         };
@@ -105,48 +85,12 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         }
         for nth in 0..u32::from(self.walk.stack.shape().frame_count) {
             if let Some(code) = self.walk.stack.unresolved(nth) {
-                let _ = self.describe_one(code);
+                let layout = &self.target.layout;
+                let _ = self
+                    .code
+                    .describe(self.memory, &mut self.scratch, layout, code);
             }
         }
-    }
-
-    fn describe_one(&mut self, code: UserAddr) -> Result<(), Fault> {
-        let Self {
-            memory,
-            scratch,
-            description,
-            ..
-        } = self;
-        let layout = &self.target.layout;
-        let head = read_identity(*memory, scratch, layout, code)?;
-        if self.known.0.get(&code).is_some_and(|(of, _)| *of == head) {
-            return Ok(());
-        }
-        description.read(*memory, scratch, layout, &head)?;
-        let symbol = description.finish_record(SEED);
-        if !self.described.contains_key(&symbol)
-            && let Ok(Record::CodeObject(record)) = decode(description.record())
-        {
-            let mut described = Described::new(&record);
-            let table = UserAddr(head.line_table).field(layout.text.bytes_data);
-            for _ in 0..LINE_TABLE_PIECES {
-                let start = u32::try_from(described.line_table.len()).map_err(|_| Fault)?;
-                let from = UserAddr(table.0.wrapping_add(start.into()));
-                if description.read_line_table_piece(*memory, from, start)? == 0 {
-                    break;
-                }
-                if let Ok(Record::LineTablePiece(record)) = decode(description.record()) {
-                    described.line_table.extend_from_slice(record.line_table);
-                }
-            }
-            self.described.insert(symbol, described);
-        }
-        let symbol = CodeSymbol {
-            hash: symbol,
-            first_traceable_bytes: head.first_traceable_bytes,
-        };
-        self.known.0.insert(code, (head, symbol));
-        Ok(())
     }
 
     /// Symbolizes the frames of the walk.
@@ -154,8 +98,8 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         let shape = self.walk.stack.shape();
         let mut hash = Hash::new(SEED);
         for nth in 0..usize::from(shape.frame_count) {
-            let known = &self.known.0;
-            let find = |code| known.get(&code).map(|(_, symbol)| *symbol);
+            let known = &self.code.known;
+            let find = |code| known.get(code);
             (hash, _) = self.walk.stack.hash_frame(nth, shape, hash, find);
         }
         self.walk.stack.finish_record(shape, hash.finish());
@@ -207,19 +151,14 @@ impl<'a, M: UserMemory> Reader<'a, M> {
     }
 
     fn resolve_one(&mut self, frame: &record::Frame) -> Frame {
-        let described = (!frame.is_unresolved())
-            .then(|| self.described.get_mut(&frame.symbol))
-            .flatten();
-        match described {
-            Some(described) => Frame {
-                function: Some(Arc::clone(&described.function)),
-                line: described.line(frame.instruction_offset.cast_signed()),
-            },
-            None => Frame {
+        if frame.is_unresolved() {
+            return Frame {
                 function: None,
                 line: None,
-            },
+            };
         }
+        self.code
+            .frame(frame.symbol, frame.instruction_offset.cast_signed())
     }
 }
 
@@ -276,48 +215,4 @@ struct Resolved {
     runs: Vec<Run>,
     /// After how many of them others were left out.
     gap: Option<usize>,
-}
-
-impl Described {
-    fn new(record: &CodeRecord<'_>) -> Self {
-        let first_line = record.head.first_line;
-        let function = Function {
-            name: text::decode(record.head.name, record.name),
-            file: text::decode(record.head.file, record.file),
-            first_line: u32::try_from(first_line).ok().and_then(NonZeroU32::new),
-        };
-        Self {
-            function: Arc::new(function),
-            format: record.head.line_table_format,
-            first_line,
-            line_table: record.line_table.to_vec(),
-            lines: None,
-        }
-    }
-
-    /// The line of the instruction `offset` bytes into the bytecode.
-    fn line(&mut self, offset: i32) -> Option<NonZeroU32> {
-        self.lines
-            .get_or_insert_with(|| LineTable::new(self.format, self.first_line, &self.line_table))
-            .line(offset)
-    }
-}
-
-/// The code objects that were described, with their heads.
-#[derive(Default)]
-struct KnownCode(HashMap<UserAddr, (CodeIdentity, CodeSymbol)>);
-
-impl SymbolLookup for KnownCode {
-    fn symbol<M: UserMemory>(
-        &mut self,
-        memory: &M,
-        scratch: &mut Scratch,
-        layout: &Layout,
-        code: UserAddr,
-    ) -> Option<CodeSymbol> {
-        let (known, symbol) = self.0.get(&code)?;
-        // The process runs on: another code object may be there by now.
-        let head = read_identity(memory, scratch, layout, code).ok()?;
-        (head == *known).then_some(*symbol)
-    }
 }

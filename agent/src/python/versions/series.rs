@@ -2,7 +2,7 @@
 
 use agent_common::layout::Layout;
 
-use crate::python::{debug_offsets::Positions, version::Version};
+use crate::python::{coroutines::CoroutineFacts, debug_offsets::Positions, version::Version};
 
 /// A minor version of CPython.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct VersionSeries {
     pub runtime_bytes: &'static [u64],
     /// Positions of the fields of its `_Py_DebugOffsets`, where it has one.
     pub debug_offsets: Option<Positions>,
+    /// Of its coroutines, where tasks can be read: from 3.14 on.
+    pub coroutines: Option<CoroutineFacts>,
 }
 
 impl VersionSeries {

@@ -20,6 +20,7 @@ pub(super) const SERIES: VersionSeries = VersionSeries {
     free_threaded: Some(FREE_THREADED),
     runtime_bytes: &[283_320, 283_336, 283_376, 283_392, 283_408, 283_424],
     debug_offsets: Some(DEBUG_OFFSETS),
+    coroutines: None,
 };
 
 const LAYOUT: Layout = Layout {

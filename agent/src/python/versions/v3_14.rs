@@ -7,6 +7,7 @@ use agent_common::layout::{
 };
 
 use super::series::VersionSeries;
+use crate::python::coroutines::{CoroutineFacts, CoroutineStates};
 use crate::python::debug_offsets::{
     CodePositions, FramePositions, InterpreterPositions, Positions, RuntimePositions,
     TextPositions, ThreadPositions,
@@ -20,6 +21,7 @@ pub(super) const SERIES: VersionSeries = VersionSeries {
     free_threaded: Some(FREE_THREADED),
     runtime_bytes: &[316_536, 316_616, 316_632],
     debug_offsets: Some(DEBUG_OFFSETS),
+    coroutines: Some(COROUTINES),
 };
 
 const LAYOUT: Layout = Layout {
@@ -215,5 +217,26 @@ const DEBUG_OFFSETS: Positions = Positions {
         length: 632,
         ascii_data: 640,
         compact_data: None,
+    },
+};
+
+const COROUTINES: CoroutineFacts = CoroutineFacts {
+    native_thread_id: 224,
+    stack_pointer: 296,
+    type_flags: 440,
+    set_table: 512,
+    set_mask: 520,
+    number_tag: 576,
+    number_digits: 584,
+    frame: 680,
+    state: 688,
+    node_next: 696,
+    node_previous: 704,
+    awaited_slot: 1,
+    states: CoroutineStates {
+        created: -3,
+        suspended: -2,
+        awaiting: &[-1],
+        executing: 0,
     },
 };

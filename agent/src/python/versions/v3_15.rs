@@ -7,6 +7,7 @@ use agent_common::layout::{
 };
 
 use super::series::VersionSeries;
+use crate::python::coroutines::{CoroutineFacts, CoroutineStates};
 use crate::python::debug_offsets::{
     CodePositions, FramePositions, InterpreterPositions, Positions, RuntimePositions,
     TextPositions, ThreadPositions,
@@ -20,6 +21,7 @@ pub(super) const SERIES: VersionSeries = VersionSeries {
     free_threaded: Some(FREE_THREADED),
     runtime_bytes: &[346_560, 346_568, 346_584],
     debug_offsets: Some(DEBUG_OFFSETS),
+    coroutines: Some(COROUTINES),
 };
 
 const LAYOUT: Layout = Layout {
@@ -215,5 +217,26 @@ const DEBUG_OFFSETS: Positions = Positions {
         length: 728,
         ascii_data: 736,
         compact_data: Some(744),
+    },
+};
+
+const COROUTINES: CoroutineFacts = CoroutineFacts {
+    native_thread_id: 248,
+    stack_pointer: 360,
+    type_flags: 504,
+    set_table: 608,
+    set_mask: 616,
+    number_tag: 672,
+    number_digits: 680,
+    frame: 808,
+    state: 816,
+    node_next: 824,
+    node_previous: 832,
+    awaited_slot: 2,
+    states: CoroutineStates {
+        created: 0,
+        suspended: 1,
+        awaiting: &[2, 3],
+        executing: 4,
     },
 };

@@ -16,6 +16,7 @@ pub(super) const SERIES: VersionSeries = VersionSeries {
     free_threaded: None,
     runtime_bytes: &[1464, 1480],
     debug_offsets: None,
+    coroutines: None,
 };
 
 const LAYOUT: Layout = Layout {

@@ -1,0 +1,75 @@
+//! The tasks of asyncio, from 3.14 on, read while the process runs.
+//!
+//! Each state of a thread has a list of the tasks that were created there, and that of an interpreter those of
+//! threads that have ended. Tasks are read one after another, so two tasks are not of the same instant, but each is.
+//!
+//! Invariants: the process is never stopped and is untrusted; loops, lengths and time are bounded; what changes while it is read
+//! is read again, and left out and counted where it does not settle.
+
+mod awaiters;
+mod error;
+mod layout;
+mod list;
+mod objects;
+mod reader;
+mod stack;
+mod structure;
+mod task;
+mod types;
+
+use std::time::{Duration, Instant};
+
+use agent_common::memory::UserMemory;
+
+use self::{layout::TaskLayout, reader::Reader};
+use super::{Target, read_list};
+use crate::{
+    process::Process,
+    python::{
+        Interpreter, asyncio::AsyncioOffsets, coroutines::CoroutineFacts, versions::series_of,
+    },
+};
+
+pub use self::{
+    error::TasksError,
+    task::{Task, TaskState, Tasks},
+};
+
+/// Time to read the tasks of a process.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Reads the tasks of a process.
+///
+/// # Errors
+///
+/// When its Python has no tasks that can be read, or its memory cannot be read.
+pub fn tasks(process: &Process, interpreter: &Interpreter) -> Result<Tasks, TasksError> {
+    let version = interpreter.version;
+    let Some(series) = series_of(version) else {
+        return Err(TasksError::TooNew { version });
+    };
+    let Some(facts) = &series.coroutines else {
+        return Err(TasksError::TooOld { version });
+    };
+    let offsets = AsyncioOffsets::of(process, interpreter)?;
+    let offsets = offsets.ok_or(TasksError::NotLoaded)?;
+    let memory = process.memory()?;
+    read(memory, &interpreter.into(), offsets, facts)
+}
+
+/// Reads tasks from any memory, as [`tasks`] does.
+///
+/// # Errors
+///
+/// When the offsets of the interpreter or the list of its threads cannot be read.
+pub fn read<M: UserMemory>(
+    memory: &M,
+    target: &Target,
+    offsets: AsyncioOffsets,
+    facts: &CoroutineFacts,
+) -> Result<Tasks, TasksError> {
+    let layout = TaskLayout::read(memory, target, offsets, facts).ok_or(TasksError::Offsets)?;
+    let states = read_list(memory, target).map_err(|_| TasksError::Threads)?;
+    let reader = Reader::new(memory, layout);
+    Ok(reader.read(&states, Instant::now() + LIMIT))
+}

@@ -1,0 +1,230 @@
+//! Reads the tasks of all threads of a process, one after another.
+//!
+//! Invariants: a task is read until nothing of it has changed from before until after, within [`ATTEMPTS`]; one that ends
+//! meanwhile is left out and counted.
+
+use std::{collections::HashMap, time::Instant};
+
+use agent_common::memory::{UserAddr, UserMemory};
+
+use super::{
+    awaiters::Awaiters,
+    layout::TaskLayout,
+    list::{Listed, Lists},
+    objects::Objects,
+    stack::{Activity, Stack},
+    structure::{Structure, behind},
+    task::{Task, TaskState, Tasks},
+    types::Types,
+};
+use crate::python::remote::{code::CodeObjects, list::ThreadStates};
+
+/// Attempts to read a task, which may run on while it is read.
+const ATTEMPTS: u32 = 5;
+
+/// A state of a thread.
+#[derive(Clone, Copy, Debug)]
+struct Thread {
+    state: UserAddr,
+    /// Its id in the process's PID namespace.
+    native_id: Option<u32>,
+}
+
+/// Reads tasks.
+pub(super) struct Reader<'a, M> {
+    objects: Objects<'a, M>,
+    code: CodeObjects,
+    threads: Vec<Thread>,
+    awaiters: Awaiters,
+}
+
+/// One attempt to read a task.
+enum Attempt {
+    /// All of it is of one moment.
+    Proved(Task),
+    /// Its functions changed.
+    Torn(Task),
+    /// More than these changed.
+    Changed,
+    /// It has ended.
+    Ended,
+}
+
+impl<'a, M: UserMemory> Reader<'a, M> {
+    pub(super) fn new(memory: &'a M, layout: TaskLayout) -> Self {
+        Self {
+            objects: Objects {
+                memory,
+                layout,
+                types: Types::default(),
+                scratch: Box::default(),
+            },
+            code: CodeObjects::default(),
+            threads: Vec::new(),
+            awaiters: Awaiters::default(),
+        }
+    }
+
+    /// The tasks of these threads, the main thread's first; those that are not read by `deadline` are left out.
+    pub(super) fn read(mut self, states: &[ThreadStates], deadline: Instant) -> Tasks {
+        let asyncio = self.objects.layout.asyncio;
+        let mut lists = Lists::default();
+        let mut interpreters = Vec::new();
+        let states = states.iter().rev().flat_map(|(_, states)| states);
+        for state in states {
+            let id = self.objects.layout.native_thread_id;
+            let native_id = self.objects.memory.word(behind(state.address, id));
+            let native_id = native_id.ok().and_then(|id| u32::try_from(id).ok());
+            let thread = Some(self.threads.len());
+            self.threads.push(Thread {
+                state: state.address,
+                native_id: native_id.filter(|id| *id != 0),
+            });
+            let head = behind(state.address, asyncio.thread_tasks);
+            lists.follow(&mut self.objects, head, thread);
+            if !interpreters.contains(&state.interpreter) {
+                interpreters.push(state.interpreter);
+            }
+        }
+        for interpreter in interpreters {
+            let head = behind(interpreter, asyncio.interpreter_tasks);
+            lists.follow(&mut self.objects, head, None);
+        }
+        let mut read = Tasks {
+            changed: lists.inconsistent,
+            more: lists.more,
+            is_cut: lists.is_cut,
+            ..Tasks::default()
+        };
+        let loops = self.running(asyncio.running_loop);
+        for listed in lists.tasks {
+            if Instant::now() >= deadline {
+                read.is_cut = true;
+                break;
+            }
+            match self.task(listed, &loops) {
+                Some(task) => read.tasks.push(task),
+                None => read.changed += 1,
+            }
+        }
+        read.is_cut |= self.awaiters.is_cut();
+        read
+    }
+
+    /// The threads by what they have at this offset: the loop or the task that they run.
+    fn running(&self, offset: u64) -> HashMap<u64, Thread> {
+        let threads = self.threads.iter().rev().filter_map(|thread| {
+            let memory = self.objects.memory;
+            let running = memory.word_or_zero(behind(thread.state, offset));
+            (running != 0).then_some((running, *thread))
+        });
+        threads.collect()
+    }
+
+    /// A task; [`None`] where it has ended or changes all the time.
+    fn task(&mut self, listed: Listed, loops: &HashMap<u64, Thread>) -> Option<Task> {
+        let mut torn = None;
+        for _ in 0..ATTEMPTS {
+            match self.attempt(listed, loops) {
+                Attempt::Proved(task) => return Some(task),
+                Attempt::Torn(task) => torn = Some(task),
+                Attempt::Changed => {}
+                Attempt::Ended => return None,
+            }
+        }
+        torn
+    }
+
+    fn attempt(&mut self, listed: Listed, loops: &HashMap<u64, Thread>) -> Attempt {
+        let asyncio = self.objects.layout.asyncio;
+        let Some(before) = self.listed(listed) else {
+            return Attempt::Ended;
+        };
+        let coroutine = UserAddr(before.word(asyncio.coroutine));
+        // `fut_loop` is the first field.
+        let event_loop = before.word(u64::from(self.objects.layout.python.object.class) + 8);
+        let creator = listed.thread.and_then(|nth| self.threads.get(nth).copied());
+        let thread = loops.get(&event_loop).copied().or(creator);
+        let Some(name) = self.objects.name(&before) else {
+            return Attempt::Changed;
+        };
+        let awaited_by = self.awaiters.of(&mut self.objects, &before);
+        let first = self.stack(thread, listed.address, coroutine);
+        let frames = first
+            .as_ref()
+            .map(|stack| self.objects.frames(&mut self.code, stack));
+        let second = self.stack(thread, listed.address, coroutine);
+        let Some(after) = self.listed(listed) else {
+            return Attempt::Ended;
+        };
+        let same = [asyncio.name, asyncio.coroutine, asyncio.awaited_by];
+        if same.iter().any(|at| before.word(*at) != after.word(*at)) {
+            return Attempt::Changed;
+        }
+        let mut task = Task {
+            address: listed.address.0,
+            name,
+            thread: thread.and_then(|thread| thread.native_id),
+            state: None,
+            frames: None,
+            is_cut: false,
+            awaited_by,
+        };
+        match (first, second) {
+            (Some(first), Some(second)) if first == second => {
+                task.is_cut = first.is_cut;
+                task.frames = frames;
+                task.state = match first.activity {
+                    Activity::Ended => return Attempt::Ended,
+                    Activity::Created => Some(TaskState::Created),
+                    Activity::Executing => Some(TaskState::Running),
+                    Activity::Suspended | Activity::Opaque => Some(TaskState::Waiting),
+                };
+                Attempt::Proved(task)
+            }
+            _ => Attempt::Torn(task),
+        }
+    }
+
+    /// The task, if it still is in a list.
+    fn listed(&mut self, listed: Listed) -> Option<Structure> {
+        let layout = self.objects.layout;
+        let next = layout.asyncio.node + layout.node_next;
+        let task = self.objects.task(listed.address)?;
+        (task.word(next) != 0).then_some(task)
+    }
+
+    /// The functions of a task; [`None`] where they cannot be read, or it was resumed meanwhile.
+    fn stack(
+        &mut self,
+        thread: Option<Thread>,
+        task: UserAddr,
+        coroutine: UserAddr,
+    ) -> Option<Stack> {
+        let stack = self.objects.coroutines(coroutine).ok()?;
+        let running = self.objects.layout.asyncio.running_task;
+        if stack.activity == Activity::Opaque {
+            let is_running = thread.is_some_and(|thread| self.is_at(thread, running, task));
+            return Some(Stack {
+                activity: if is_running {
+                    Activity::Executing
+                } else {
+                    Activity::Opaque
+                },
+                ..stack
+            });
+        }
+        if stack.activity != Activity::Executing {
+            return Some(stack);
+        }
+        let threads = thread.into_iter().chain(self.threads.iter().copied());
+        let mut threads = threads.filter(|thread| self.is_at(*thread, running, task));
+        self.objects
+            .running(threads.next()?.state, coroutine)
+            .ok()?
+    }
+
+    fn is_at(&self, thread: Thread, offset: u64, address: UserAddr) -> bool {
+        self.objects.memory.word(behind(thread.state, offset)) == Ok(address.0)
+    }
+}
