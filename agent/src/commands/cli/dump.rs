@@ -48,6 +48,10 @@ pub(super) struct DumpFlags {
     #[arg(long)]
     source: bool,
 
+    /// The tasks of asyncio too, with what they await (Python 3.14 and later)
+    #[arg(long)]
+    tasks: bool,
+
     /// Time after which a thread that has no stack yet is shown without one
     #[arg(short, long, value_name = "TIME", default_value = "2s", value_parser = values::duration)]
     timeout: Duration,
@@ -72,6 +76,7 @@ impl TryFrom<DumpFlags> for DumpOptions {
                 inlined: flags.inlined,
             },
             source: flags.source,
+            tasks: flags.tasks,
             timeout: flags.timeout,
             json: flags.json,
         })

@@ -92,6 +92,8 @@ pub struct DumpOptions {
     pub frames: ShownFrames,
     /// Whether to show source lines.
     pub source: bool,
+    /// Whether to show the tasks of asyncio.
+    pub tasks: bool,
     /// Time after which a thread that has no stack yet is shown without one.
     pub timeout: Duration,
     /// Whether to print JSON.

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::{
     capture::{Capture, FoundProcess},
     frames::{self, DumpedFrame},
+    tasks::DumpedTask,
 };
 use crate::{
     commands::cli::ShownFrames,
@@ -59,6 +60,11 @@ pub(super) struct DumpedProcess {
     pub(super) changed_files: Vec<String>,
     /// Its threads, the main thread first.
     pub(super) threads: Vec<DumpedThread>,
+    /// The tasks of asyncio, in the order in which they were created on each thread; null without `--tasks`, or where
+    /// [`tasks_note`](Self::tasks_note) says why.
+    pub(super) tasks: Option<Vec<DumpedTask>>,
+    /// Why there are no tasks, or which are missing.
+    pub(super) tasks_note: Option<String>,
 }
 
 /// A thread.
@@ -173,6 +179,8 @@ impl DumpedProcess {
             stopped: is_stopped(pid),
             changed_files: Vec::new(),
             threads: Vec::new(),
+            tasks: None,
+            tasks_note: None,
         }
     }
 }

@@ -1,10 +1,15 @@
 //! `agent dump`: the stack of each thread of a process, as soon as there is a proved one.
 
 mod capture;
+mod colours;
 mod document;
+mod frame_text;
 mod frames;
 mod source_file;
 mod source_lines;
+mod task_forest;
+mod task_text;
+mod tasks;
 mod text;
 
 use std::{
@@ -14,7 +19,7 @@ use std::{
 
 use anyhow::Result;
 
-use self::{document::Document, text::Colours};
+use self::{colours::Colours, document::Document};
 use super::{
     cli::DumpOptions,
     standard_output::{print, print_by},
@@ -28,6 +33,9 @@ use super::{
 pub(super) async fn run(options: &DumpOptions) -> Result<ExitCode> {
     let capture = capture::take(options).await?;
     let mut document = Document::new(&capture, options.frames);
+    if options.tasks {
+        tasks::add(&mut document.processes);
+    }
     if options.source {
         source_lines::add(&mut document);
     }

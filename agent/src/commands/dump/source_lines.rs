@@ -42,8 +42,10 @@ pub(super) fn add(document: &mut Document) {
 
 fn python_frames(process: &mut DumpedProcess) -> impl Iterator<Item = &mut DumpedFrame> {
     let threads = process.threads.iter_mut();
+    let tasks = process.tasks.iter_mut().flatten();
     let frames = threads
         .filter_map(|thread| thread.frames.as_mut())
+        .chain(tasks.filter_map(|task| task.frames.as_mut()))
         .flatten();
     frames.filter(|frame| frame.kind == DumpedKind::Python)
 }

@@ -3,11 +3,13 @@
 use std::{fmt, time::Duration};
 
 use super::{
+    colours::Colours,
     document::{Document, DumpedProcess, DumpedThread, State},
-    frames::{DumpedFrame, DumpedKind},
+    frame_text::write_frame,
+    task_text,
 };
 use crate::{
-    commands::{deadlock::sentence, terminal::may_have_colours},
+    commands::deadlock::sentence,
     text::{plural, printable, shortened},
 };
 
@@ -15,34 +17,8 @@ use crate::{
 const NAME_WIDTH: usize = 60;
 const COMMAND_WIDTH: usize = 200;
 
-/// Columns of a source line.
-const SOURCE_WIDTH: usize = 100;
-
 /// Most files that are named because they may have changed.
 const MAX_CHANGED: usize = 3;
-
-/// Whether there are colours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Colours(bool);
-
-impl Colours {
-    /// On a terminal, unless the environment variable `NO_COLOR` says otherwise.
-    pub(super) fn of_terminal(is_terminal: bool) -> Self {
-        Self(is_terminal && may_have_colours())
-    }
-
-    fn bold(self) -> &'static str {
-        if self.0 { "\u{1b}[1m" } else { "" }
-    }
-
-    fn dim(self) -> &'static str {
-        if self.0 { "\u{1b}[2m" } else { "" }
-    }
-
-    fn end(self) -> &'static str {
-        if self.0 { "\u{1b}[0m" } else { "" }
-    }
-}
 
 /// Stacks as text.
 pub(super) struct Text<'a> {
@@ -95,6 +71,7 @@ impl fmt::Display for Text<'_> {
             for thread in &process.threads {
                 self.write_thread(formatter, thread)?;
             }
+            task_text::write(formatter, process, *colours)?;
         }
         Ok(())
     }
@@ -120,19 +97,7 @@ impl Text<'_> {
             return Ok(());
         };
         for frame in frames {
-            let text = frame_text(frame);
-            if frame.kind == DumpedKind::Python {
-                writeln!(formatter, "    {text}")?;
-            } else {
-                writeln!(formatter, "    {}{text}{}", colours.dim(), colours.end())?;
-            }
-            if let Some(source) = &frame.source {
-                let source = source.replace('\t', " ");
-                let source = printable(&source);
-                let source = shortened(&source, SOURCE_WIDTH);
-                let (dim, end) = (colours.dim(), colours.end());
-                writeln!(formatter, "        {dim}{source}{end}")?;
-            }
+            write_frame(formatter, frame, "    ", colours)?;
         }
         Ok(())
     }
@@ -241,33 +206,13 @@ fn name_text(name: &str) -> String {
     shortened(&name, NAME_WIDTH).into_owned()
 }
 
-/// For example `fib (app.py:7)` or `list_sort (python3.12)`.
-fn frame_text(frame: &DumpedFrame) -> String {
-    let executable = printable(frame.executable.as_deref().unwrap_or("?"));
-    let Some(function) = frame.function.as_deref() else {
-        let address = frame.address.as_deref().unwrap_or("0x0");
-        return match &*executable {
-            "[jit]" => executable.into_owned(),
-            executable => format!("{executable}+{address}"),
-        };
-    };
-    let function = printable(function);
-    match (frame.kind, &frame.file, frame.line) {
-        (DumpedKind::Python, Some(file), Some(line)) => {
-            format!("{function} ({}:{line})", printable(file))
-        }
-        (DumpedKind::Python, Some(file), None) => format!("{function} ({})", printable(file)),
-        (DumpedKind::Native | DumpedKind::Kernel, ..) if function != executable => {
-            format!("{function} ({executable})")
-        }
-        _ => function.into_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::{
-        super::document::{Taken, Waiter},
+        super::{
+            document::{Taken, Waiter},
+            frames::{DumpedFrame, DumpedKind},
+        },
         *,
     };
 
@@ -353,13 +298,15 @@ mod tests {
                 stopped: true,
                 changed_files: ["a", "b\n", "c", "d"].map(|it| format!("{it}.py")).into(),
                 threads,
+                tasks: None,
+                tasks_note: None,
             }],
         }
     }
 
     #[test]
     fn stacks_are_as_in_py_spy() {
-        let text = document().text(Colours(false)).to_string();
+        let text = document().text(Colours::NONE).to_string();
         assert_eq!(
             text,
             "\
@@ -390,7 +337,7 @@ Thread 10 \"quick\": no stack was proved in 500 ms; last seen waiting
     #[test]
     fn colours_change_no_text() {
         let document = document();
-        let mut text = document.text(Colours(true)).to_string();
+        let mut text = document.text(Colours::ALL).to_string();
         assert!(
             text.contains("\u{1b}[2mread (libc.so.6)\u{1b}[0m"),
             "{text}"
@@ -399,6 +346,6 @@ Thread 10 \"quick\": no stack was proved in 500 ms; last seen waiting
         for code in ["\u{1b}[1m", "\u{1b}[2m", "\u{1b}[0m"] {
             text = text.replace(code, "");
         }
-        assert_eq!(text, document.text(Colours(false)).to_string());
+        assert_eq!(text, document.text(Colours::NONE).to_string());
     }
 }
