@@ -3,6 +3,8 @@
 /// Positions in `_Py_DebugOffsets`, in bytes from its start, of the structures behind tasks, and what it does not say.
 #[derive(Clone, Copy, Debug)]
 pub struct CoroutineFacts {
+    /// `interpreter_state.imports_modules`.
+    pub modules: u16,
     /// `thread_state.native_thread_id`.
     pub native_thread_id: u16,
     /// `interpreter_frame.stackpointer`.

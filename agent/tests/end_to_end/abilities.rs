@@ -65,3 +65,8 @@ fn version(interpreter: &Interpreter) -> (u32, u32) {
 pub(crate) fn moves_what_grows(interpreter: &Interpreter) -> bool {
     !interpreter.free_threaded
 }
+
+/// Tasks of asyncio that can be found from outside.
+pub(crate) fn has_tasks(interpreter: &Interpreter) -> bool {
+    version(interpreter) >= (3, 14)
+}

@@ -73,6 +73,7 @@ mod speedscope;
 mod stopped_threads;
 mod strict;
 mod target;
+mod tasks;
 mod terminal;
 mod threads;
 mod top;

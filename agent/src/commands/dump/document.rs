@@ -166,7 +166,7 @@ impl Document {
 }
 
 impl DumpedProcess {
-    fn new(pid: u32, found: Option<&FoundProcess>) -> Self {
+    pub(super) fn new(pid: u32, found: Option<&FoundProcess>) -> Self {
         let found = found.cloned().unwrap_or_default();
         let path = |path: &Path| path.to_string_lossy().into_owned();
         Self {

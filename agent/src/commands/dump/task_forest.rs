@@ -98,3 +98,42 @@ fn cycle(task: usize, awaiters: &[Vec<usize>]) -> Vec<usize> {
     path.reverse();
     path
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::dump::tasks::fixtures::tasks;
+
+    #[test]
+    fn each_task_is_in_one_place() {
+        // The third one has two awaiters, the fourth one is awaited by one that is not there.
+        let forest = Forest::new(&tasks(&[&[], &[0], &[0, 1], &[9], &[2]]));
+        assert_eq!(forest.roots, [0, 3]);
+        assert_eq!(forest.below, [vec![1, 2], vec![], vec![4], vec![], vec![]]);
+        assert!(forest.cycles.is_empty());
+    }
+
+    #[test]
+    fn cycles_are_found() {
+        // The first one is awaited by the second one, and so on; a fourth one is awaited by the first one.
+        let forest = Forest::new(&tasks(&[&[1], &[2], &[0], &[0]]));
+        assert_eq!(forest.cycles, [[2, 1, 0]]);
+        assert_eq!(forest.roots, [2]);
+        assert_eq!(forest.below, [vec![3], vec![0], vec![1], vec![]]);
+        // One leads to a cycle of one.
+        let forest = Forest::new(&tasks(&[&[1], &[1]]));
+        assert_eq!((forest.cycles, forest.roots), (vec![vec![1]], vec![1]));
+        assert_eq!(forest.below, [vec![], vec![0]]);
+    }
+
+    #[test]
+    fn a_long_chain_has_a_place_for_each() {
+        let awaiters: Vec<Vec<usize>> = (0..10_000_usize)
+            .map(|nth| nth.checked_sub(1).into_iter().collect())
+            .collect();
+        let awaiters: Vec<&[usize]> = awaiters.iter().map(Vec::as_slice).collect();
+        let forest = Forest::new(&tasks(&awaiters));
+        assert_eq!(forest.roots, [0]);
+        assert!((0..9_999).all(|nth| forest.below[nth] == [nth + 1]));
+    }
+}

@@ -209,3 +209,93 @@ impl TaskText<'_> {
 fn quoted(name: &str) -> String {
     format!("\"{}\"", printable(name).replace('"', "\\\""))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{document::DumpedProcess, tasks::fixtures},
+        *,
+    };
+
+    struct Shown(DumpedProcess);
+
+    impl fmt::Display for Shown {
+        fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write(formatter, &self.0, Colours::NONE)
+        }
+    }
+
+    fn text(tasks: Option<Vec<DumpedTask>>, note: Option<&str>) -> String {
+        let process = DumpedProcess {
+            tasks,
+            tasks_note: note.map(str::to_owned),
+            ..DumpedProcess::new(0, None)
+        };
+        Shown(process).to_string()
+    }
+
+    #[test]
+    fn tasks_are_below_those_that_wait_for_them() {
+        let mut tasks = fixtures::tasks(&[&[], &[0], &[1, 3], &[0], &[]]);
+        tasks[2].name = "a\u{1b}\"b".to_owned();
+        tasks[3].state = Some(DumpedTaskState::Created);
+        tasks[4].tid = None;
+        tasks[4].state = None;
+        tasks[4].frames = None;
+        assert_eq!(
+            text(Some(tasks), Some("1 more is not shown")),
+            "
+Tasks: 5; 1 more is not shown
+
+Task \"task 0\": waiting, thread 7
+│   f (app.py:0)
+├─ Task \"task 1\": waiting, thread 7
+│  │   f (app.py:1)
+│  └─ Task \"a\\u{1b}\\\"b\": waiting, thread 7, awaited by \"task 1\", \"task 3\"
+│         f (app.py:2)
+└─ Task \"task 3\": not started, thread 7
+       f (app.py:3)
+
+Task \"task 4\": changed while it was read, of a thread that has ended
+"
+        );
+    }
+
+    #[test]
+    fn cycles_are_said_once() {
+        let shown = text(Some(fixtures::tasks(&[&[1], &[0]])), None);
+        assert_eq!(
+            shown,
+            "
+Tasks: 2, all of thread 7
+Cycle: \"task 1\" waits for \"task 0\", which waits for \"task 1\"
+
+Task \"task 1\": waiting, awaited by \"task 0\"
+│   f (app.py:1)
+└─ Task \"task 0\": waiting
+       f (app.py:0)
+"
+        );
+    }
+
+    #[test]
+    fn a_long_chain_does_not_grow_wider_and_wider() {
+        let awaiters: Vec<Vec<usize>> = (0..1_000_usize)
+            .map(|nth| nth.checked_sub(1).into_iter().collect())
+            .collect();
+        let awaiters: Vec<&[usize]> = awaiters.iter().map(Vec::as_slice).collect();
+        let shown = text(Some(fixtures::tasks(&awaiters)), None);
+        assert!(shown.lines().all(|line| line.chars().count() < 200));
+        assert!(shown.contains("└─ Task \"task 999\": waiting, awaited by \"task 998\"\n"));
+    }
+
+    #[test]
+    fn without_tasks_it_is_said_why() {
+        assert_eq!(text(None, None), "");
+        assert_eq!(
+            text(None, Some("there are none")),
+            "\nTasks: there are none\n"
+        );
+        assert_eq!(text(Some(Vec::new()), None), "\nTasks: 0\n");
+    }
+}

@@ -161,3 +161,52 @@ fn marker(text: &str) -> DumpedFrame {
         inlined: false,
     }
 }
+
+#[cfg(test)]
+pub(super) mod fixtures {
+    use super::*;
+
+    /// Tasks that are awaited by those of these indices.
+    pub(in crate::commands::dump) fn tasks(awaiters: &[&[usize]]) -> Vec<DumpedTask> {
+        let awaiter = |nth: &usize| DumpedAwaiter {
+            id: format!("{nth:#x}"),
+            name: format!("task {nth}"),
+        };
+        let tasks = awaiters
+            .iter()
+            .enumerate()
+            .map(|(nth, awaiters)| DumpedTask {
+                id: format!("{nth:#x}"),
+                name: format!("task {nth}"),
+                tid: Some(7),
+                state: Some(DumpedTaskState::Waiting),
+                awaited_by: awaiters.iter().map(awaiter).collect(),
+                frames: Some(vec![DumpedFrame {
+                    kind: DumpedKind::Python,
+                    file: Some("app.py".to_owned()),
+                    line: u32::try_from(nth).ok(),
+                    ..marker("f")
+                }]),
+            });
+        tasks.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_said() {
+        assert_eq!(note(&Tasks::default()), None);
+        let tasks = Tasks {
+            changed: 1,
+            more: 2,
+            is_cut: true,
+            ..Tasks::default()
+        };
+        let expected = "2 more are not shown; 1 task is left out, for ending or changing while being read; \
+                        there may be others, which could not be read in time or in order";
+        assert_eq!(note(&tasks).as_deref(), Some(expected));
+    }
+}

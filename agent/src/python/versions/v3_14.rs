@@ -221,6 +221,7 @@ const DEBUG_OFFSETS: Positions = Positions {
 };
 
 const COROUTINES: CoroutineFacts = CoroutineFacts {
+    modules: 96,
     native_thread_id: 224,
     stack_pointer: 296,
     type_flags: 440,

@@ -221,6 +221,7 @@ const DEBUG_OFFSETS: Positions = Positions {
 };
 
 const COROUTINES: CoroutineFacts = CoroutineFacts {
+    modules: 96,
     native_thread_id: 248,
     stack_pointer: 360,
     type_flags: 504,

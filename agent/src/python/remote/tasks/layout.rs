@@ -29,6 +29,8 @@ pub(super) struct TaskLayout {
     pub(super) python: Layout,
     /// Of asyncio.
     pub(super) asyncio: AsyncioOffsets,
+    /// `sys.modules`, in the state of an interpreter.
+    pub(super) modules: u64,
     /// The thread's id for the kernel, in its state.
     pub(super) native_thread_id: u64,
     /// The flags of a class.
@@ -79,6 +81,7 @@ impl TaskLayout {
         are_plausible.then_some(Self {
             python,
             asyncio,
+            modules: value(facts.modules, MAX_STATE_OFFSET)?,
             native_thread_id: value(facts.native_thread_id, MAX_STATE_OFFSET)?,
             type_flags: value(facts.type_flags, MAX_OFFSET)?,
             set_table: value(facts.set_table, MAX_OFFSET)?,

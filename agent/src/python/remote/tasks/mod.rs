@@ -10,6 +10,7 @@ mod awaiters;
 mod error;
 mod layout;
 mod list;
+mod modules;
 mod objects;
 mod reader;
 mod stack;
@@ -61,7 +62,7 @@ pub fn tasks(process: &Process, interpreter: &Interpreter) -> Result<Tasks, Task
 ///
 /// # Errors
 ///
-/// When the offsets of the interpreter or the list of its threads cannot be read.
+/// When the offsets of the interpreter or the list of its threads cannot be read, or asyncio was not imported.
 pub fn read<M: UserMemory>(
     memory: &M,
     target: &Target,
@@ -71,5 +72,8 @@ pub fn read<M: UserMemory>(
     let layout = TaskLayout::read(memory, target, offsets, facts).ok_or(TasksError::Offsets)?;
     let states = read_list(memory, target).map_err(|_| TasksError::Threads)?;
     let reader = Reader::new(memory, layout);
-    Ok(reader.read(&states, Instant::now() + LIMIT))
+    reader.read(&states, Instant::now() + LIMIT)
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ use agent_common::memory::{UserAddr, UserMemory};
 
 use super::{
     awaiters::Awaiters,
+    error::TasksError,
     layout::TaskLayout,
     list::{Listed, Lists},
     objects::Objects,
@@ -66,7 +67,15 @@ impl<'a, M: UserMemory> Reader<'a, M> {
     }
 
     /// The tasks of these threads, the main thread's first; those that are not read by `deadline` are left out.
-    pub(super) fn read(mut self, states: &[ThreadStates], deadline: Instant) -> Tasks {
+    ///
+    /// # Errors
+    ///
+    /// When asyncio was not imported.
+    pub(super) fn read(
+        mut self,
+        states: &[ThreadStates],
+        deadline: Instant,
+    ) -> Result<Tasks, TasksError> {
         let asyncio = self.objects.layout.asyncio;
         let mut lists = Lists::default();
         let mut interpreters = Vec::new();
@@ -86,9 +95,14 @@ impl<'a, M: UserMemory> Reader<'a, M> {
                 interpreters.push(state.interpreter);
             }
         }
-        for interpreter in interpreters {
-            let head = behind(interpreter, asyncio.interpreter_tasks);
+        for interpreter in &interpreters {
+            let head = behind(*interpreter, asyncio.interpreter_tasks);
             lists.follow(&mut self.objects, head, None);
+        }
+        let is_empty = lists.tasks.is_empty() && lists.inconsistent == 0 && !lists.is_cut;
+        let mut interpreters = interpreters.into_iter();
+        if is_empty && interpreters.all(|it| self.objects.lacks_asyncio(it)) {
+            return Err(TasksError::NotLoaded);
         }
         let mut read = Tasks {
             changed: lists.inconsistent,
@@ -108,7 +122,7 @@ impl<'a, M: UserMemory> Reader<'a, M> {
             }
         }
         read.is_cut |= self.awaiters.is_cut();
-        read
+        Ok(read)
     }
 
     /// The threads by what they have at this offset: the loop or the task that they run.
