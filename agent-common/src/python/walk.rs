@@ -279,6 +279,10 @@ impl Default for PythonWalk {
 
 /// Where the bytecode that a frame runs starts: the one in the code object, or one of the copies
 /// that free-threaded builds make for threads (`_PyCodeArray`: their number, then pointers).
+///
+/// # Errors
+///
+/// [`Fault`] when the pointer to a copy cannot be read.
 #[inline(always)]
 pub fn bytecode<M: UserMemory>(
     memory: &M,

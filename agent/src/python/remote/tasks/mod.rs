@@ -71,7 +71,7 @@ pub fn read<M: UserMemory>(
 ) -> Result<Tasks, TasksError> {
     let layout = TaskLayout::read(memory, target, offsets, facts).ok_or(TasksError::Offsets)?;
     let states = read_list(memory, target).map_err(|_| TasksError::Threads)?;
-    let reader = Reader::new(memory, layout);
+    let reader = Reader::new(memory, &layout);
     reader.read(&states, Instant::now() + LIMIT)
 }
 

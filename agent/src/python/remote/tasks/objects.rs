@@ -142,7 +142,8 @@ impl<M: UserMemory> Objects<'_, M> {
         if !entries.is_power_of_two() || entries > MAX_ENTRIES {
             return members;
         }
-        for first in (0..entries).step_by(ENTRIES_AT_ONCE as usize) {
+        let mut first = 0;
+        while first < entries {
             let count = (entries - first).min(ENTRIES_AT_ONCE);
             let at = behind(table, first * ENTRY_BYTES);
             let Ok(piece) = Structure::read(self.memory, at, count * ENTRY_BYTES) else {
@@ -158,6 +159,7 @@ impl<M: UserMemory> Objects<'_, M> {
                     return members;
                 }
             }
+            first += count;
         }
         members
     }

@@ -52,11 +52,11 @@ enum Attempt {
 }
 
 impl<'a, M: UserMemory> Reader<'a, M> {
-    pub(super) fn new(memory: &'a M, layout: TaskLayout) -> Self {
+    pub(super) fn new(memory: &'a M, layout: &TaskLayout) -> Self {
         Self {
             objects: Objects {
                 memory,
-                layout,
+                layout: *layout,
                 types: Types::default(),
                 scratch: Box::default(),
             },

@@ -177,7 +177,15 @@ impl<M: UserMemory> Objects<'_, M> {
         let Ok(start) = bytecode(self.memory, &layout.code, link.code, link.copy) else {
             return Some(nameless);
         };
-        let offset = (link.instruction.wrapping_sub(start) as u32).cast_signed();
+        let offset = link.instruction.wrapping_sub(start).cast_signed();
+        let Ok(offset) = i32::try_from(offset) else {
+            // It is not in the bytecode.
+            let function = code.frame(symbol.hash, 0).function;
+            return Some(Frame {
+                function,
+                ..nameless
+            });
+        };
         let first = symbol.first_traceable_bytes.cast_signed();
         let is_hidden = !link.is_coroutine && first != 0 && offset < first;
         (!is_hidden).then(|| code.frame(symbol.hash, offset))
