@@ -24,6 +24,7 @@ use super::{
     cli::DumpOptions,
     standard_output::{print, print_by},
 };
+use crate::python::Detector;
 
 /// Takes the stacks of all threads and prints them.
 ///
@@ -34,7 +35,10 @@ pub(super) async fn run(options: &DumpOptions) -> Result<ExitCode> {
     let capture = capture::take(options).await?;
     let mut document = Document::new(&capture, options.frames);
     if options.tasks {
-        tasks::add(&mut document.processes);
+        let detector = Detector::default();
+        for process in &mut document.processes {
+            (process.tasks, process.tasks_note) = tasks::of_process(&detector, process.pid);
+        }
     }
     if options.source {
         source_lines::add(&mut document);

@@ -4,10 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::{
-    document::DumpedProcess,
-    frames::{DumpedFrame, DumpedKind},
-};
+use super::frames::{DumpedFrame, DumpedKind};
 use crate::{
     process::{Process, thread_ids},
     python::{
@@ -61,18 +58,18 @@ pub(super) struct DumpedAwaiter {
     pub(super) name: String,
 }
 
-/// Adds the tasks of each process, or why there are none.
-pub(super) fn add(processes: &mut [DumpedProcess]) {
-    let detector = Detector::default();
-    for process in processes {
-        match read(&detector, process.pid) {
-            Ok((tasks, tids)) => {
-                process.tasks_note = note(&tasks);
-                let shown = tasks.tasks.into_iter().map(|task| dumped(task, &tids));
-                process.tasks = Some(shown.collect());
-            }
-            Err(why) => process.tasks_note = Some(format!("there are none: {why}")),
+/// The tasks of a process, and which are missing, or why there are none.
+pub(super) fn of_process(
+    detector: &Detector,
+    pid: u32,
+) -> (Option<Vec<DumpedTask>>, Option<String>) {
+    match read(detector, pid) {
+        Ok((tasks, tids)) => {
+            let note = note(&tasks);
+            let tasks = tasks.tasks.into_iter().map(|task| dumped(task, &tids));
+            (Some(tasks.collect()), note)
         }
+        Err(why) => (None, Some(format!("there are none: {why}"))),
     }
 }
 
