@@ -36,7 +36,7 @@ fn every_interpreter_is_described() {
         assert!(report.is_profilable());
         let version = String::from_utf8(version).unwrap();
         assert!(text.contains(&format!("CPython {}\n", version.trim_end())));
-        assert!(text.contains("state       initialised\n"));
+        assert!(text.contains("state         initialised\n"));
         let advice = format!("It can be profiled: agent --pid {}\n", child.id());
         assert!(text.ends_with(&advice));
     }

@@ -38,6 +38,7 @@ const FUTEX_WAKE: u64 = 454;
 /// The number of the system call `mremap`.
 #[cfg(not(any(target_arch = "aarch64", bpf_target_arch = "aarch64")))]
 pub const MREMAP: u64 = 25;
+/// The number of the system call `mremap`.
 #[cfg(any(target_arch = "aarch64", bpf_target_arch = "aarch64"))]
 pub const MREMAP: u64 = 216;
 
