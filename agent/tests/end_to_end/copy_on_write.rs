@@ -1,6 +1,6 @@
 //! Memory that is copied because it is written to, compared with the kernel's account of the processes.
 
-use std::{collections::BTreeMap, fs, process::Command, thread};
+use std::{collections::BTreeMap, fs, thread};
 
 use tempfile::TempDir;
 use xtask::interpreters::Interpreter;
@@ -8,10 +8,9 @@ use xtask::interpreters::Interpreter;
 use super::{
     capture::Running,
     folded::{Folded, Frame},
-    host::{Host, PROFILES, SECOND},
+    host::{Host, WINDOW, folded_report},
     machine,
     program::Program,
-    target::mortal,
 };
 
 /// The functions of the workload that write to memory of which a copy has to be made, and what of it.
@@ -120,25 +119,9 @@ fn a_host_has_the_copies_of_all_processes_of_a_service() {
     let host = Host::start("events: [copy-on-write, cpu]");
     let interpreter = machine::one_interpreter();
     let program = Program::of(interpreter, "copying", &[]);
-    let mut command = mortal(&program.0[0]);
-    let output = command
-        .args(&program.0[1..])
-        .env("OTEL_SERVICE_NAME", "copying")
-        .output()
-        .unwrap();
-    assert!(output.status.success());
-    // The duration of a window and its export.
-    thread::sleep(3 * SECOND);
+    let printed = printed(program.run_as("copying"));
+    thread::sleep(WINDOW);
     let folder = host.stop();
-    let folder = folder.path().join(PROFILES);
-    let mut report = Command::new(env!("CARGO_BIN_EXE_agent"));
-    report.args(["report", "--folder", folder.to_str().unwrap()]);
-    report.args(["--service", "copying", "--event", "copy-on-write"]);
-    report.args(["--format", "folded", "--output", "-"]);
-    let merged = String::from_utf8(report.output().unwrap().stdout).unwrap();
-    assert_copies(
-        &Folded::parse_all(&merged),
-        &printed(output.stdout),
-        interpreter,
-    );
+    let merged = folded_report(&folder, "--service copying --event copy-on-write");
+    assert_copies(&Folded::parse_all(&merged), &printed, interpreter);
 }

@@ -4,7 +4,6 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::Command,
     thread,
 };
 
@@ -16,7 +15,7 @@ use test_support::child;
 use super::{
     capture::{Capture, Running},
     folded::{Folded, Frame},
-    host::{Host, PROFILES, SECOND},
+    host::{Host, SECOND, WINDOW, folded_report},
     machine,
     target::Target,
 };
@@ -280,20 +279,9 @@ fn the_profiles_of_a_host_have_exceptions() {
     // It is known when it was sampled, and then has the probe.
     thread::sleep(2 * SECOND);
     order(&mut target, "100");
-    thread::sleep(3 * SECOND);
+    thread::sleep(WINDOW);
     let folder = host.stop();
-    let folder = folder.path().join(PROFILES);
-    let mut report = Command::new(env!("CARGO_BIN_EXE_agent"));
-    report.args(["report", "--folder", folder.to_str().unwrap()]);
-    report.args([
-        "--event",
-        "exceptions",
-        "--format",
-        "folded",
-        "--output",
-        "-",
-    ]);
-    let merged = String::from_utf8(report.output().unwrap().stdout).unwrap();
+    let merged = folded_report(&folder, "--event exceptions");
     let profile = Folded::parse_all(&merged);
     for (function, class) in RAISED {
         let marker = format!("[raises: {class}]");

@@ -1,6 +1,6 @@
 //! Growth of resident memory, compared with the kernel's account of the process.
 
-use std::{collections::BTreeMap, fs, process::Command, thread};
+use std::{collections::BTreeMap, fs, thread};
 
 use tempfile::TempDir;
 use xtask::interpreters::{self, Interpreter};
@@ -8,11 +8,11 @@ use xtask::interpreters::{self, Interpreter};
 use super::{
     capture::{Capture, Running},
     folded::{Folded, Frame},
-    host::{Host, PROFILES, SECOND},
+    host::{Host, WINDOW, folded_report},
     machine,
     packages::python_packages,
     program::Program,
-    target::{Target, mortal},
+    target::Target,
 };
 
 /// The functions of the workload, and the memory by which they grow.
@@ -161,30 +161,12 @@ fn the_profiles_of_a_host_have_the_growth_of_each_function() {
     let _machine = machine::alone();
     let host = Host::start("events: [growth, cpu]");
     let program = Program::of(machine::one_interpreter(), "growing", &[]);
-    let mut command = mortal(&program.0[0]);
-    let output = command
-        .args(&program.0[1..])
-        .env("OTEL_SERVICE_NAME", "growing")
-        .output()
-        .unwrap();
-    assert!(output.status.success());
+    let printed = Printed::read(program.run_as("growing"));
     let given_back = host.metrics()["profiling_agent_given_back_pages_total"];
-    // The duration of a window and its export.
-    thread::sleep(3 * SECOND);
+    thread::sleep(WINDOW);
     let folder = host.stop();
-    let folder = folder.path().join(PROFILES);
-    let mut report = Command::new(env!("CARGO_BIN_EXE_agent"));
-    report.args([
-        "report",
-        "--folder",
-        folder.to_str().unwrap(),
-        "--service",
-        "growing",
-    ]);
-    report.args(["--event", "growth", "--format", "folded", "--output", "-"]);
-    let merged = String::from_utf8(report.output().unwrap().stdout).unwrap();
+    let merged = folded_report(&folder, "--service growing --event growth");
     let profile = Folded::parse_all(&merged);
-    let printed = Printed::read(output.stdout);
     printed.assert_in(&profile, &FUNCTIONS, "host");
     let page_bytes = 4096.0;
     let must_be_given_back = f64::from(u32::try_from(printed.0["given_back"]).unwrap());

@@ -30,6 +30,9 @@ pub(super) const RATE: u64 = 97;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
+/// The duration of a window and its export.
+pub(super) const WINDOW: Duration = Duration::from_secs(3);
+
 /// The folder of profiles in the folder of an agent.
 pub(super) const PROFILES: &str = "profiles";
 
@@ -237,6 +240,23 @@ pub(super) fn profiles(folder: &Path) -> BTreeMap<String, Profile> {
         }
     }
     profiles
+}
+
+/// The output of `agent report` with these options about the profiles in the folder of an agent.
+pub(super) fn report(folder: &TempDir, options: &str) -> Vec<u8> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_agent"));
+    command.args(["report", "--output", "-", "--folder"]);
+    command.arg(folder.path().join(PROFILES));
+    let output = command.args(options.split_whitespace()).output().unwrap();
+    let messages = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{messages}");
+    output.stdout
+}
+
+/// The same as folded stacks.
+pub(super) fn folded_report(folder: &TempDir, options: &str) -> String {
+    let output = report(folder, &format!("--format folded {options}"));
+    String::from_utf8(output).unwrap()
 }
 
 /// Number of samples whose stacks have these functions, each called by the one before it.

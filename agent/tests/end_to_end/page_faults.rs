@@ -4,21 +4,18 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
     thread,
     time::Duration,
 };
 
 use tempfile::TempDir;
-use test_support::child;
 
 use super::{
     capture::Running,
-    host::{Host, PROFILES, SECOND},
+    host::{Host, PROFILES, WINDOW, report},
     machine,
     pprof::{self, schema, text},
     program::Program,
-    target::mortal,
 };
 
 /// The functions of the workload, and the share of its page faults in per cent.
@@ -172,26 +169,20 @@ fn a_host_has_profiles_of_cpu_time_and_of_page_faults_at_once() {
     let host = Host::start("events: [page-faults, cpu]");
     let interpreter = machine::one_interpreter();
     let program = Program::of(interpreter, "fresh_pages", &[]);
-    let mut command = mortal(&program.0[0]);
-    command
-        .args(&program.0[1..])
-        .env("OTEL_SERVICE_NAME", "fresh");
-    let output = output(command);
-    let used = Used::read(&output);
+    let used = Used::read(&program.run_as("fresh"));
     let requested = host.get("/debug/pprof/profile?seconds=0.5&event=page-faults");
     let requested = pprof::decode(&requested);
     assert_eq!(
         text(&requested, requested.default_sample_type),
         "page_faults"
     );
-    // The duration of a window and its export.
-    thread::sleep(3 * SECOND);
+    thread::sleep(WINDOW);
     let folder = host.stop();
-    let folder = folder.path().join(PROFILES);
+    let windows = folder.path().join(PROFILES);
 
-    assert_faults(&profiles(&folder, "fresh+page-faults"), &used);
+    assert_faults(&profiles(&windows, "fresh+page-faults"), &used);
     let mut cpu_ns = 0;
-    for profile in profiles(&folder, "fresh") {
+    for profile in profiles(&windows, "fresh") {
         cpu_ns += profile
             .sample
             .iter()
@@ -204,13 +195,8 @@ fn a_host_has_profiles_of_cpu_time_and_of_page_faults_at_once() {
 
     // Merged, each on its own.
     for (event, default) in [("cpu", "cpu"), ("page-faults", "page_faults")] {
-        let mut report = Command::new(env!("CARGO_BIN_EXE_agent"));
-        report.args(["report", "--folder", folder.to_str().unwrap()]);
-        report.args(["--event", event, "--service", "fresh", "--output", "-"]);
-        let output = report.output().unwrap();
-        let messages = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success(), "{messages}");
-        let merged = pprof::decode(&output.stdout);
+        let merged = report(&folder, &format!("--event {event} --service fresh"));
+        let merged = pprof::decode(&merged);
         assert_eq!(text(&merged, merged.default_sample_type), default);
         if event == "page-faults" {
             assert_faults(&[merged], &used);
@@ -233,12 +219,4 @@ fn profiles(folder: &Path, stem: &str) -> Vec<schema::Profile> {
     files
         .map(|path| pprof::decode(&fs::read(path).unwrap()))
         .collect()
-}
-
-/// Runs a command to its end; returns its standard output.
-fn output(mut command: Command) -> Vec<u8> {
-    let child = child::start(command.stdout(Stdio::piped()));
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success());
-    output.stdout
 }

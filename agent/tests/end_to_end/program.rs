@@ -14,7 +14,7 @@ use super::{
     capture::Capture,
     folded::{Folded, Frame, names},
     machine,
-    target::workload_path,
+    target::{mortal, workload_path},
 };
 
 /// Sampling rate, so that a tenth of a second of CPU time is about a hundred samples.
@@ -47,6 +47,15 @@ impl Program {
     /// As a command of a shell; nothing in it needs quotes.
     pub(crate) fn line(&self) -> String {
         self.0.join(" ")
+    }
+
+    /// Runs it as a service of this name until it ends; returns its output.
+    pub(crate) fn run_as(&self, service: &str) -> Vec<u8> {
+        let mut command = mortal(&self.0[0]);
+        command.args(&self.0[1..]).env("OTEL_SERVICE_NAME", service);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", output.status);
+        output.stdout
     }
 
     /// Runs it under the agent until it ends; returns the exit status and its Python frames.

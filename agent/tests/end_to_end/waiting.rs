@@ -11,7 +11,7 @@ use super::{
     abilities::has_fair_gil,
     capture::Capture,
     folded::{Folded, Frame, is_marked},
-    host::Host,
+    host::{Host, folded_report},
     machine, pprof,
     source::Source,
     target::{Target, mortal, workload_path},
@@ -281,16 +281,9 @@ fn a_host_has_profiles_of_cpu_time_and_of_elapsed_time_at_once() {
     std::thread::sleep(Duration::from_secs(4));
     let folder = host.stop();
     drop(target);
-    let folder = folder.path().join("profiles");
     for event in ["cpu", "wall"] {
-        let mut report = std::process::Command::new(env!("CARGO_BIN_EXE_agent"));
-        report.args(["report", "--folder", folder.to_str().unwrap()]);
-        report.args(["--event", event, "--service", "waiting"]);
-        report.args(["--format", "folded", "--output", "-"]);
-        let output = report.output().unwrap();
-        let messages = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success(), "{messages}");
-        let profile = Folded::parse(&String::from_utf8(output.stdout).unwrap());
+        let merged = folded_report(&folder, &format!("--event {event} --service waiting"));
+        let profile = Folded::parse(&merged);
         let sleeping = time_in(&profile, "in_sleep");
         let computing = time_in(&profile, "computes");
         assert!(!computing.is_empty(), "{event}: {profile:?}");
