@@ -70,7 +70,7 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Lint all crates, the BPF programs for their own target
+    /// Lint all crates, the BPF programs for their own target, and both for the other architecture
     Clippy,
     /// List the Python interpreters that the tests profile, and make missing ones
     ///

@@ -23,13 +23,14 @@ pub(crate) fn format(only_check: bool) -> Result<()> {
     run(&mut command)
 }
 
-/// Lints everything for this machine's architecture.
+/// Lints everything, for this machine's architecture and for the other one.
 pub(crate) fn clippy() -> Result<()> {
     let tools = setup::bpf()?;
     setup::linters(&tools)?;
     setup::fuzzers()?;
     host()?;
-    bpf(&tools)
+    bpf(&tools)?;
+    other_architecture(&tools)
 }
 
 /// Lints the crates that are built for the host; warnings are errors.

@@ -66,7 +66,7 @@ pub(super) fn of_process(
     match read(detector, pid) {
         Ok((tasks, tids)) => {
             let note = note(&tasks);
-            let tasks = tasks.tasks.into_iter().map(|task| dumped(task, &tids));
+            let tasks = tasks.found.into_iter().map(|task| dumped(task, &tids));
             (Some(tasks.collect()), note)
         }
         Err(why) => (None, Some(format!("there are none: {why}"))),

@@ -117,7 +117,7 @@ impl<'a, M: UserMemory> Reader<'a, M> {
                 break;
             }
             match self.task(listed, &loops) {
-                Some(task) => read.tasks.push(task),
+                Some(task) => read.found.push(task),
                 None => read.changed += 1,
             }
         }

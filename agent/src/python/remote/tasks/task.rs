@@ -6,7 +6,7 @@ use super::super::Frame;
 #[derive(Clone, Debug, Default)]
 pub struct Tasks {
     /// Those that were read.
-    pub tasks: Vec<Task>,
+    pub found: Vec<Task>,
     /// Tasks that ended or changed while they were read, which are left out.
     pub changed: u64,
     /// Tasks that exceed the limit.

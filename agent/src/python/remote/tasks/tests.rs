@@ -188,7 +188,7 @@ impl Image {
 }
 
 fn names(tasks: &Tasks) -> Vec<&str> {
-    tasks.tasks.iter().map(|task| &*task.name).collect()
+    tasks.found.iter().map(|task| &*task.name).collect()
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn tasks_are_in_the_order_of_their_list() {
     let tasks = Image::with_tasks(3).tasks();
     assert_eq!(names(&tasks), ["Task-1", "Task-2", "Task-3"]);
     assert_eq!((tasks.changed, tasks.more, tasks.is_cut), (0, 0, false));
-    for task in &tasks.tasks {
+    for task in &tasks.found {
         assert_eq!(task.thread, Some(77));
         assert_eq!(task.state, Some(TaskState::Waiting));
         assert_eq!(task.frames.as_ref().unwrap().len(), 1);
@@ -210,14 +210,14 @@ fn tasks_of_threads_that_have_ended_have_none() {
     image.link(&[INTERPRETER + 10_880, task(0) + NODE]);
     let tasks = image.tasks();
     assert_eq!(names(&tasks), ["Task-1"]);
-    assert_eq!(tasks.tasks[0].thread, None);
+    assert_eq!(tasks.found[0].thread, None);
 }
 
 #[test]
 fn without_tasks_the_modules_tell_whether_there_is_asyncio() {
     let mut image = Image::new();
     // The modules cannot be read.
-    assert!(image.tasks().tasks.is_empty());
+    assert!(image.tasks().found.is_empty());
     // An empty dictionary.
     let (modules, keys) = (0x4_4000, 0x4_5000);
     image.set(INTERPRETER + 7688, modules);
@@ -246,7 +246,7 @@ fn a_list_that_leads_elsewhere_ends() {
         let tasks = image.tasks();
         // One without a link is no longer in the list.
         let found = if next == 0 { 2 } else { 3 };
-        assert_eq!(tasks.tasks.len(), found, "{next:#x}");
+        assert_eq!(tasks.found.len(), found, "{next:#x}");
         assert!(tasks.is_cut, "{next:#x}");
     }
 }
@@ -266,7 +266,7 @@ fn awaiters_are_those_of_a_set_as_well() {
     image.set(SET + 96, NUMBER_CLASS);
     image.set(SET + 64 + 7 * 16, task(1));
     let awaiters = |tasks: &Tasks, nth: usize| -> Vec<String> {
-        let awaiters = tasks.tasks[nth].awaited_by.iter();
+        let awaiters = tasks.found[nth].awaited_by.iter();
         awaiters.map(|it| it.name.clone()).collect()
     };
     let tasks = image.tasks();
@@ -289,11 +289,11 @@ fn futures_stand_between_tasks() {
     image.link(&[THREAD + 880, task(0) + NODE, task(2) + NODE]);
     let tasks = image.tasks();
     assert_eq!(names(&tasks), ["Task-1", "Task-3"]);
-    assert_eq!(tasks.tasks[1].awaited_by[0].address, task(0));
+    assert_eq!(tasks.found[1].awaited_by[0].address, task(0));
     image.set(task(1) + AWAITED_BY, task(3));
     image.set(task(3) + AWAITED_BY, task(1));
     image.bytes(task(3) + IS_TASK, &[0]);
-    assert!(image.tasks().tasks[1].awaited_by.is_empty());
+    assert!(image.tasks().found[1].awaited_by.is_empty());
 }
 
 #[test]
@@ -304,20 +304,20 @@ fn coroutines_are_followed_and_bounded() {
         image.coroutine(nth, AWAITING, coroutine(nth + 1) | 1);
     }
     image.coroutine(deep, SUSPENDED, 0);
-    let task = &image.tasks().tasks[0];
+    let task = &image.tasks().found[0];
     assert_eq!(task.frames.as_ref().unwrap().len(), MAX_DEPTH);
     assert!(task.is_cut);
     image.coroutine(20, SUSPENDED, 0);
-    let task = &image.tasks().tasks[0];
+    let task = &image.tasks().found[0];
     assert_eq!(task.frames.as_ref().unwrap().len(), 21);
     assert!(!task.is_cut);
     // One that awaits itself.
     image.coroutine(20, AWAITING, coroutine(20));
-    let task = &image.tasks().tasks[0];
+    let task = &image.tasks().found[0];
     assert_eq!((&task.frames, task.state), (&None, None));
     // One whose stack is not behind its frame.
     image.set(coroutine(20) + FRAME + STACK_POINTER, coroutine(20));
-    assert_eq!(image.tasks().tasks[0].frames, None);
+    assert_eq!(image.tasks().found[0].frames, None);
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn numbers_of_names_are_read_to_their_bound() {
         image.set(NAMES + 16, tag);
         image.set(NAMES + 24, digits);
         let tasks = image.tasks();
-        tasks.tasks.first().map(|task| task.name.clone())
+        tasks.found.first().map(|task| task.name.clone())
     };
     assert_eq!(name(1 << 3, 7).as_deref(), Some("Task-7"));
     assert_eq!(name(1, 7).as_deref(), Some("Task-0"));
@@ -377,6 +377,6 @@ fn damaged_memory_has_an_end() {
             image.set(place / 8 * 8, word);
         }
         let tasks = image.tasks();
-        assert!(tasks.tasks.len() <= 20 + 256);
+        assert!(tasks.found.len() <= 20 + 256);
     }
 }
