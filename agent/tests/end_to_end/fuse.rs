@@ -205,7 +205,7 @@ fn the_agent_of_a_host_ends_in_time_and_loses_nothing_of_other_processes() {
     assert!(metrics["profiling_agent_quarantined"] >= 1.0);
     assert!(list.contains("it does not answer"), "{list}");
     let report = String::from_utf8(doctor.output).unwrap();
-    let is_listed = report.contains("agent run   the file system at ");
+    let is_listed = report.contains("agent run     the file system at ");
     assert!(is_listed, "{report}");
     let (folder, messages) = host.finish();
     let logged = messages.matches("the file system at").count();
