@@ -149,7 +149,7 @@ impl Registers {
         const WAKES: u64 = 1 << 1 | 1 << 3 | 1 << 4 | FUTEX_WAKE_OP | 1 << 7 | 1 << 10;
         const FUTEX_WAKE_OP: u64 = 1 << 5;
 
-        let ([first, operation, fifth], number) = self.wake_arguments();
+        let ([first, operation, _, _, fifth], number) = self.arguments();
         if !self.are_of_64_bits() || word == 0 {
             return false;
         }
@@ -169,48 +169,31 @@ impl Registers {
     #[inline(always)]
     #[must_use]
     pub fn remapped(&self) -> Option<(u64, u64)> {
-        let ([from, before, now], number) = self.remap_arguments();
+        let ([from, before, now, ..], number) = self.arguments();
         (number == MREMAP && self.are_of_64_bits()).then_some((from, before.min(now)))
     }
 
-    /// The first three arguments of a system call, and its number.
+    /// The first five arguments of a system call of a 64-bit program, and its number.
     #[cfg(not(any(target_arch = "aarch64", bpf_target_arch = "aarch64")))]
     #[inline(always)]
-    fn remap_arguments(&self) -> ([u64; 3], u64) {
-        // `rdi`, `rsi`, `rdx`; `orig_ax`.
+    fn arguments(&self) -> ([u64; 5], u64) {
+        // `rdi`, `rsi`, `rdx`, `r10`, `r8`; `orig_ax`.
+        let words = &self.words;
         (
-            [self.words[14], self.words[13], self.words[12]],
-            self.words[Self::SYSTEM_CALL],
+            [words[14], words[13], words[12], words[7], words[9]],
+            words[Self::SYSTEM_CALL],
         )
     }
 
-    /// The first three arguments of a system call, and its number.
+    /// The first five arguments of a system call of a 64-bit program, and its number.
     #[cfg(any(target_arch = "aarch64", bpf_target_arch = "aarch64"))]
     #[inline(always)]
-    fn remap_arguments(&self) -> ([u64; 3], u64) {
+    fn arguments(&self) -> ([u64; 5], u64) {
+        let words = &self.words;
         (
-            [self.words[34], self.words[1], self.words[2]],
-            self.words[Self::SYSTEM_CALL] & 0xffff_ffff,
+            [words[34], words[1], words[2], words[3], words[4]],
+            words[Self::SYSTEM_CALL] & 0xffff_ffff,
         )
-    }
-
-    /// The first, the second and the fifth argument of a system call, and its number.
-    #[cfg(not(any(target_arch = "aarch64", bpf_target_arch = "aarch64")))]
-    #[inline(always)]
-    fn wake_arguments(&self) -> ([u64; 3], u64) {
-        // `rdi`, `rsi`, `r8`; `orig_ax`.
-        (
-            [self.words[14], self.words[13], self.words[9]],
-            self.words[15],
-        )
-    }
-
-    /// The first, the second and the fifth argument of a system call, and its number.
-    #[cfg(any(target_arch = "aarch64", bpf_target_arch = "aarch64"))]
-    #[inline(always)]
-    fn wake_arguments(&self) -> ([u64; 3], u64) {
-        let number = self.words[35] & 0xffff_ffff;
-        ([self.words[34], self.words[1], self.words[4]], number)
     }
 
     /// The stack pointer.
