@@ -35,6 +35,12 @@ const MOST: Duration = Duration::from_secs(60);
 /// Between two looks at all threads: no divisor of the 5 ms after which a thread asks for the GIL.
 const PAUSE: Duration = Duration::from_micros(3300);
 
+/// The same, when only threads that want the GIL are still looked at.
+const SHORT_PAUSE: Duration = Duration::from_micros(130);
+
+/// The threads that want a GIL: those of the main interpreter, and those that share one of their own.
+const GIL_GROUPS: [[&str; 2]; 2] = [["spin_1", "spin_2"], ["own_gil_1", "own_gil_2"]];
+
 /// Least looks at each thread that waits for ever.
 const LEAST_LOOKS: usize = 50;
 
@@ -80,8 +86,8 @@ const EXPECTED: [(WaitReason, &[&str]); 9] = [
     (WaitReason::PIPE, &["pipe_read", "terminal_read", "main"]),
     (WaitReason::CHILD, &["child_wait"]),
     (WaitReason::FILE, &["open_named_pipe"]),
-    (WaitReason::GIL, &["spin_1", "spin_2"]),
-    (WaitReason::GIL, &["own_gil_1", "own_gil_2"]),
+    (WaitReason::GIL, &GIL_GROUPS[0]),
+    (WaitReason::GIL, &GIL_GROUPS[1]),
 ];
 
 #[test]
@@ -90,15 +96,7 @@ fn every_thread_waits_for_what_its_program_says() {
         let (mut child, threads) = start(&interpreter);
         let process = Process::open(child.id()).unwrap();
         let python = Detector::default().detect(&process).unwrap();
-        let looks = look(&process, &python, &threads, |looks| {
-            [["spin_1", "spin_2"], ["own_gil_1", "own_gil_2"]]
-                .iter()
-                .all(|names| {
-                    let tids = names.map(|name| threads.get(name));
-                    let of_group = looks.iter().filter(|look| tids.contains(&Some(&look.0)));
-                    tids == [None; 2] || of_group.count() >= LEAST_GIL_LOOKS
-                })
-        });
+        let looks = look(&process, &python, &threads);
         let count = |reason| looks.iter().filter(|look| look.1 == reason).count();
         println!(
             "{interpreter}: {} threads, {} looks, {} at waits for the GIL",
@@ -173,22 +171,37 @@ fn start(interpreter: &interpreters::Interpreter) -> (Child, BTreeMap<String, u3
     (child, threads)
 }
 
-/// Looks at all threads again and again, until there are enough looks; each look is a thread ID and a reason. A thread that ran or changed
-/// its system call meanwhile is left out.
+/// Looks at all threads again and again, and then at those that want the GIL until there are enough looks at
+/// them; each look is a thread ID and a reason. A thread that ran or changed its system call meanwhile is left
+/// out.
 fn look(
     process: &Process,
     python: &Interpreter,
     threads: &BTreeMap<String, u32>,
-    are_enough: impl Fn(&[(u32, WaitReason)]) -> bool,
 ) -> Vec<(u32, WaitReason)> {
     let mut kinds = FileKinds::open(process).unwrap();
-    let mut looks = Vec::new();
+    let mut looks: Vec<(u32, WaitReason)> = Vec::new();
+    let all: Vec<u32> = threads.values().copied().collect();
+    let groups = GIL_GROUPS.map(|names| names.map(|name| threads.get(name).copied()));
     let start = Instant::now();
-    while start.elapsed() < DURATION || !are_enough(&looks) && start.elapsed() < MOST {
+    loop {
+        let elapsed = start.elapsed();
+        let (tids, pause) = if elapsed < DURATION {
+            (all.clone(), PAUSE)
+        } else {
+            let rare = groups.iter().filter(|group| {
+                let of_group = looks.iter().filter(|look| group.contains(&Some(look.0)));
+                of_group.count() < LEAST_GIL_LOOKS
+            });
+            (rare.flatten().flatten().copied().collect(), SHORT_PAUSE)
+        };
+        if tids.is_empty() || elapsed >= MOST {
+            return looks;
+        }
         kinds.begin_pass();
         let gil = python.gil.words(process.memory().unwrap());
         assert!(!gil.is_empty());
-        for tid in threads.values() {
+        for tid in tids {
             let thread = Thread(PathBuf::from(format!("/proc/{}/task/{tid}", process.pid())));
             let before = thread.system_call();
             let is_waiting = thread.is_interruptible();
@@ -198,11 +211,10 @@ fn look(
             let Some(thread) = parse(&before) else {
                 continue;
             };
-            looks.push((*tid, reason(&thread, |fd| kinds.kind(fd), Some(&gil))));
+            looks.push((tid, reason(&thread, |fd| kinds.kind(fd), Some(&gil))));
         }
-        thread::sleep(PAUSE);
+        thread::sleep(pause);
     }
-    looks
 }
 
 /// The directory of a thread.
