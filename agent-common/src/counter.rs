@@ -70,6 +70,13 @@ impl Counter {
     pub const PROBE_NS: Self = Self(28);
     /// Moves of memory that found the ring buffer full, or of which there were too many at once.
     pub const LOST_MOVES: Self = Self(29);
+    /// Calls of functions that allocate memory, of all processes with the probe.
+    pub const ALLOCATIONS: Self = Self(30);
+    /// Allocations that were due and not recorded, because a thread was interrupted on the processor while one of its
+    /// own was recorded.
+    pub const LOST_ALLOCATIONS: Self = Self(31);
+    /// Time for which allocations were recorded, in nanoseconds.
+    pub const ALLOCATION_NS: Self = Self(32);
     /// How many counters there are.
-    pub const COUNT: u32 = 30;
+    pub const COUNT: u32 = 33;
 }

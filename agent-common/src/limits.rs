@@ -60,6 +60,21 @@ pub const CACHED_LOCATIONS: u32 = 512;
 /// Most time that counts for one run of the probe of exceptions, in nanoseconds: the rest was taken from it by others.
 pub const MAX_COUNTED_PROBE_NS: u64 = 20_000;
 
+/// Bytes that are allocated for each sample, on average, where these are not too many.
+pub const ALLOCATION_PERIOD_BYTES: u64 = 512 << 10;
+
+/// Distances between samples of allocations of which one is drawn at a time; a power of two.
+pub const ALLOCATION_DISTANCES: usize = 1024;
+
+/// Samples of allocations on a processor in [`ALLOCATION_WINDOW_NS`] from which on the period is doubled.
+pub const MAX_ALLOCATION_SAMPLES: u64 = 1_000;
+
+/// The time in which they are counted, in nanoseconds; when it has passed with few, the period is halved.
+pub const ALLOCATION_WINDOW_NS: u64 = 100_000_000;
+
+/// How often the period is doubled at most.
+pub const MAX_ALLOCATION_DOUBLINGS: u32 = 20;
+
 /// Most time that counts for one search, in nanoseconds: the rest was taken from the processor.
 pub const MAX_COUNTED_SEARCH_NS: u64 = 2_000_000;
 

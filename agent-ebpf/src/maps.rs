@@ -11,8 +11,8 @@ use agent_common::{
         MAX_LAYOUTS, MAX_MAPPINGS, MAX_PAGES, MAX_RULES,
     },
     maps::{
-        CachedCode, CodeKey, Control, LockWait, Mapping, PageKey, ProcessState, RaiseWindows,
-        TableLocation, TrackedProcess, TrackedThread,
+        AllocationDistances, CachedCode, CodeKey, Control, LockWait, Mapping, PageKey,
+        ProcessState, RaiseWindows, TableLocation, TrackedProcess, TrackedThread,
     },
     python::CodeObjectRecord,
     unwind::{BLOCK_WORDS, Rule},
@@ -21,12 +21,13 @@ use agent_common::{
 use aya_ebpf::{
     Global, btf_maps,
     macros::{btf_map, map},
-    maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
+    maps::{Array, HashMap, LruHashMap, PerCpuArray, ProgramArray, RingBuf},
 };
 
 use crate::values::{
-    AddressSearch, CachedLocation, CodeCache, CountedPages, Moves, NativeSampler, PendingFault,
-    ProcessCounters, ProcessPages, Sampler, Slots, ThreadCache, ThreadNameRecord, Wakes,
+    AddressSearch, CachedLocation, CodeCache, CountedPages, DueAllocation, Moves, NativeSampler,
+    PendingFault, ProcessCounters, ProcessPages, SampledAllocations, Sampler, Slots, ThreadCache,
+    ThreadNameRecord, Wakes,
 };
 
 /// Records for the agent. When it is full the record is dropped and counted.
@@ -95,6 +96,28 @@ pub(crate) static IN_PROBE: HashMap<u32, u32> = HashMap::with_max_entries(1, 0);
 /// When exceptions are recorded. Written by the agent, read by the probe.
 #[map]
 pub(crate) static RAISE_WINDOWS: Array<RaiseWindows> = Array::with_max_entries(1, 0);
+
+/// Which allocations are sampled. Written by the agent, read by the probes.
+#[map]
+pub(crate) static ALLOCATION_DISTANCES: Array<AllocationDistances> = Array::with_max_entries(1, 0);
+
+/// How far the allocations of each processor are from the next sample. Written and read by the probes.
+#[map]
+pub(crate) static SAMPLED_ALLOCATIONS: PerCpuArray<SampledAllocations> =
+    PerCpuArray::with_max_entries(1, 0);
+
+/// The allocation that is being sampled on each processor, by the thread that is in `IN_PROBE`.
+#[map]
+pub(crate) static DUE_ALLOCATION: PerCpuArray<DueAllocation> = PerCpuArray::with_max_entries(1, 0);
+
+/// Thread id (initial namespace) to the size of its last large allocation, for which the C library may map memory.
+/// Written and read by the probes; where there is no room such memory may count twice.
+#[map]
+pub(crate) static LARGE_ALLOCATIONS: LruHashMap<u32, u64> = LruHashMap::with_max_entries(1, 0);
+
+/// The program that takes the sample of an allocation, which the probes end with. Written by the agent.
+#[map]
+pub(crate) static ALLOCATION_SAMPLER: ProgramArray = ProgramArray::with_max_entries(1, 0);
 
 /// Hashes of the names of exceptions and when they were sent; as `SENT_SYMBOLS`.
 #[map]

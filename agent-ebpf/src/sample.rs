@@ -201,6 +201,21 @@ pub(crate) fn take_raise() {
     emit_raise(stacks.stack, stacks.native_stack, stacks.statuses());
 }
 
+/// Takes the sample that a probe has prepared with [`begin_in_probe`], of a thread that asks for memory.
+#[inline(always)]
+pub(crate) fn take_allocation() {
+    let stacks = read_stacks(|| (0, 0));
+    emit_sample(stacks.stack, stacks.native_stack, stacks.statuses());
+}
+
+/// Sends a sample that has nothing of its own; as [`emit_release`].
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn emit_sample(stack: u64, native_stack: u64, statuses: u32) -> u32 {
+    emit::sample(&SampledStacks::new(stack, native_stack, statuses));
+    0
+}
+
 /// Sends the sample of a thread that raises an exception; as [`emit_release`].
 #[unsafe(no_mangle)]
 #[inline(never)]

@@ -2,6 +2,7 @@
 //!
 //! Invariant: types without behaviour of their own.
 
+mod allocation;
 mod code_object;
 mod control;
 mod lock_wait;
@@ -12,6 +13,7 @@ mod raise_window;
 mod table;
 mod thread;
 
+pub use allocation::AllocationDistances;
 pub use code_object::{CachedCode, CodeIdentity, CodeKey};
 pub use control::Control;
 pub use lock_wait::LockWait;

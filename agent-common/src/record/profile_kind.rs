@@ -34,4 +34,5 @@ profile_kinds! {
     COPY_ON_WRITE = 13, "Memory that was copied because it was written to, in bytes.";
     IN_USE = 14, "New memory that is still resident when sampling ends, in bytes.";
     PEAK = 15, "New memory that was resident when there was most of it, in bytes.";
+    ALLOCATIONS = 16, "Memory that was asked for, in bytes.";
 }

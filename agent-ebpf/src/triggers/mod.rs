@@ -5,8 +5,9 @@
 //! while it runs another one on the processor; a tick of the clock that comes in the middle of a page
 //! fault's sample is one that the [`SampleClock`](agent_common::sample_clock::SampleClock) misses. The
 //! program on a tracepoint, [`lock_releases`], runs where interrupts are disabled. A probe, as in
-//! [`exceptions`], is interrupted by all of them, and by other threads: it has values of its own.
+//! [`exceptions`] and [`allocations`], is interrupted by all of them, and by other threads: it has values of its own.
 
+pub(crate) mod allocations;
 pub(crate) mod clock;
 pub(crate) mod copy_on_write;
 pub(crate) mod cpu_hotplug;

@@ -3,6 +3,7 @@
 //! Invariant: nothing here uses a map; [`crate::current`] provides the values of the current
 //! processor.
 
+mod allocations;
 mod code_cache;
 mod last_fault;
 mod location;
@@ -13,6 +14,7 @@ mod thread_cache;
 mod thread_name;
 mod wakes;
 
+pub(crate) use allocations::{DueAllocation, SampledAllocations};
 pub(crate) use code_cache::{CodeCache, CodeCacheEntry, VALID_UNIT_NS};
 pub(crate) use last_fault::LastFault;
 pub(crate) use location::CachedLocation;

@@ -259,7 +259,10 @@ impl Catalog {
         let mut profile = builder.finish(*about);
         profile.losses.malformed_records = window.malformed_records;
         profile.losses.lost_samples = window.lost_samples;
-        if about.kind.is_of_probe() {
+        if about.kind.is_about_allocations() {
+            profile.losses.probe_ms = window.probe_ms;
+        }
+        if about.kind.is_about_exceptions() {
             profile.losses.unrecorded_ms = window.unrecorded_ms;
             profile.losses.raise_variance = window.raise_variance;
         }

@@ -1,6 +1,6 @@
 //! The counts of a window of time.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use agent_common::record::ProfileKind;
 use foldhash::HashMap;
@@ -23,6 +23,8 @@ pub struct Window {
     pub(super) unrecorded_ms: u64,
     /// Variance of the number of exceptions.
     pub(super) raise_variance: u64,
+    /// CPU time that the probes of allocations took, in milliseconds.
+    pub(super) probe_ms: u64,
     /// Samples of which it is not known whether their memory was in use.
     pub(super) unwatched_samples: u64,
     /// When samples were taken, if that is wanted.
@@ -72,6 +74,11 @@ impl Window {
         self.raise_variance = raise_variance;
     }
 
+    /// Sets the CPU time that the probes of allocations took of the profiled processes.
+    pub fn set_probe_cost(&mut self, cost: Duration) {
+        self.probe_ms = u64::try_from(cost.as_millis()).unwrap_or(u64::MAX);
+    }
+
     /// Sets of how many samples it is not known whether their memory was in use.
     pub fn set_unwatched(&mut self, samples: u64) {
         self.unwatched_samples = samples;
@@ -96,6 +103,7 @@ impl Window {
         }
         self.lost_samples += other.lost_samples;
         self.unrecorded_ms += other.unrecorded_ms;
+        self.probe_ms = self.probe_ms.saturating_add(other.probe_ms);
         self.raise_variance = self.raise_variance.saturating_add(other.raise_variance);
         self.malformed_records += other.malformed_records;
     }

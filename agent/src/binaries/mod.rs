@@ -2,4 +2,5 @@
 
 pub mod elf;
 pub mod executables;
+pub mod probe_points;
 pub mod unwind;

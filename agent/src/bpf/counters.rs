@@ -44,8 +44,14 @@ impl CounterMap {
 }
 
 /// The counters at one time, summed over the CPUs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counters(pub(crate) [u64; Counter::COUNT as usize]);
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self([0; Counter::COUNT as usize])
+    }
+}
 
 impl Counters {
     /// The value of one counter.

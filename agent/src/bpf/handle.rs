@@ -11,25 +11,21 @@ use agent_common::{
 use aya::{
     Ebpf,
     maps::{Array, MapData},
-    programs::ProgramType,
-    sys::{BpfHelper, is_helper_supported},
 };
 use aya_log::EbpfLogger;
 use log::Log;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{
-    btf,
     control::CONTROL,
     counters::{CounterMap, Counters},
     error::{Error, map_error},
     kernel_types::KernelTypes,
-    loader,
     lock_waits::LockWaits,
-    map_sizes,
     mappings::MappingMap,
     maps,
-    probes::RaiseProbe,
+    object::{self, LoadOptions, Visits},
+    probes::{AllocationProbes, RaiseProbe},
     process_map::{InterpreterLocation, ProcessMap},
     ring::Ring,
     sampled_pages::SampledPages,
@@ -40,7 +36,7 @@ use super::{
     unwind_tables::UnwindTableMaps,
     walk_maps::WalkMaps,
 };
-use crate::profile::{Kind, RecordedExceptions, Unit};
+use crate::profile::{Kind, Unit};
 
 /// The programs on raw tracepoints, each with its tracepoint.
 const TRACEPOINTS: [(&str, &str); 5] = [
@@ -50,47 +46,6 @@ const TRACEPOINTS: [(&str, &str); 5] = [
     ("on_free", "sched_process_free"),
     ("on_cpu_hotplug", "cpuhp_exit"),
 ];
-
-/// Where the registers of a thread are in its kernel stack on kernels without
-/// `bpf_task_pt_regs` (before Linux 5.15): a `pt_regs` of this size at the end of 16 KiB.
-const REGISTERS_IN_STACK: u32 = (16 << 10)
-    - if cfg!(target_arch = "aarch64") {
-        336
-    } else {
-        168
-    };
-
-/// What the BPF programs are loaded with.
-#[derive(Clone, Debug)]
-pub struct LoadOptions {
-    /// What is sampled.
-    pub kinds: Vec<&'static Kind>,
-    /// Time between two samples of the clock of a CPU.
-    pub period: Duration,
-    /// Start value of the hashes of stacks and code objects.
-    pub hash_seed: u64,
-    /// Whether native and kernel frames are sampled.
-    pub with_native: bool,
-    /// Whether every process is sampled that is not excluded, not only those that were added.
-    pub whole_host: bool,
-    /// Whether there are passes over all threads.
-    pub visits: Visits,
-    /// Whether it is recorded who ends waits for locks.
-    pub lock_releases: bool,
-    /// Which exceptions are recorded.
-    pub exceptions: RecordedExceptions,
-}
-
-/// Whether there are passes over all threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Visits {
-    /// No.
-    None,
-    /// Of the threads of all processes that are sampled.
-    OfAll,
-    /// Of those of one process.
-    OfProcess(u32),
-}
 
 /// What passes over all threads need.
 pub struct PassMaps {
@@ -121,6 +76,8 @@ pub struct Bpf {
     sampling_events: SamplingEvents,
     /// [`None`] once it was taken, and where there is none.
     raise_probe: Option<Box<RaiseProbe>>,
+    /// [`None`] once they were taken, and where there are none.
+    allocation_probes: Option<Box<AllocationProbes>>,
     /// Whether it is known where the kernel counts resident pages.
     counts_memory: bool,
 }
@@ -138,48 +95,19 @@ impl Bpf {
         let has = |is_of: fn(&Kind) -> bool| options.kinds.iter().any(|kind| is_of(kind));
         let pages = has(|kind| kind.pages().is_some());
         let kernel_types = (has_visits || pages).then(KernelTypes::read);
-        let mut kernel_layout = btf::kernel_layout()?;
-        if !has_task_pt_regs() {
-            kernel_layout.registers = REGISTERS_IN_STACK;
-        }
-        let growth = pages || has(Kind::is_growth);
+        let kernel_layout = object::kernel_layout()?;
         let copies = has(Kind::is_about_copies);
         let counts_memory = kernel_layout.resident != ResidentLayout::default();
-        if (growth || copies) && !counts_memory {
+        if (pages || copies || has(Kind::is_growth)) && !counts_memory {
             return Err(Error::ResidentCounters);
         }
-        let with_native = u32::from(options.with_native);
-        let whole_host = u32::from(options.whole_host);
-        let mut loader = loader::without_btf();
-        map_sizes::set(
-            &mut loader,
-            options.whole_host,
-            has_visits,
-            options.lock_releases,
-        );
-        map_sizes::set_growth(&mut loader, options.whole_host, growth, pages);
-        let has_probes = options.kinds.iter().any(|kind| kind.is_of_probe());
-        map_sizes::set_probes(&mut loader, has_probes);
-        let mut object = loader
-            .override_global("WHOLE_HOST", &whole_host, true)
-            .override_global(aya_log::LEVEL, &log_level(), true)
-            .override_global("HASH_SEED", &options.hash_seed, true)
-            .override_global("WITH_NATIVE", &with_native, true)
-            .override_global(
-                "WITH_CONTROL_FLOW",
-                &u32::from(options.exceptions == RecordedExceptions::All),
-                true,
-            )
-            .override_global("WITH_PAGES", &u32::from(pages), true)
-            .override_global("WITH_PROBES", &u32::from(has_probes), true)
-            .override_global("KERNEL_LAYOUT", &kernel_layout, true)
-            .load(aya::include_bytes_aligned!(concat!(
-                env!("OUT_DIR"),
-                "/agent.bpf.o"
-            )))?;
+        let mut object = object::load(options, &kernel_layout)?;
         let sampling_events = SamplingEvents::load(&mut object, &options.kinds)?;
-        let raise_probe = has_probes.then(|| RaiseProbe::load(&mut object));
+        let raise_probe = has(Kind::is_about_exceptions).then(|| RaiseProbe::load(&mut object));
         let raise_probe = raise_probe.transpose()?.map(Box::new);
+        let allocation_probes =
+            has(Kind::is_about_allocations).then(|| AllocationProbes::load(&mut object));
+        let allocation_probes = allocation_probes.transpose()?.map(Box::new);
         for (program, tracepoint) in TRACEPOINTS {
             attach(&mut object, program, tracepoint)?;
         }
@@ -226,6 +154,7 @@ impl Bpf {
             counters: CounterMap::take(&mut object)?,
             sampling_events,
             raise_probe,
+            allocation_probes,
             counts_memory,
             logger: EbpfLogger::init(&mut object)?,
             object,
@@ -485,7 +414,12 @@ impl Bpf {
             refused.push((*kind, error));
         }
         for kind in of_probe {
-            if let Err(error) = RaiseProbe::check(&mut self.object) {
+            let checked = if kind.is_about_allocations() {
+                AllocationProbes::check(&mut self.object).map(drop)
+            } else {
+                RaiseProbe::check(&mut self.object).map(drop)
+            };
+            if let Err(error) = checked {
                 refused.push((kind, error));
             }
         }
@@ -533,6 +467,11 @@ impl Bpf {
         self.raise_probe.take().map(|probe| *probe)
     }
 
+    /// Takes the probes of allocations, which are for another thread; [`None`] the second time, and where there are none.
+    pub fn take_allocation_probes(&mut self) -> Option<AllocationProbes> {
+        self.allocation_probes.take().map(|probes| *probes)
+    }
+
     /// Writes the log of the BPF programs to the agent's.
     pub fn flush_log(&mut self) {
         self.logger.flush();
@@ -574,24 +513,6 @@ impl Bpf {
             .set(0, self.control, 0)
             .map_err(map_error("write", CONTROL))
     }
-}
-
-/// Whether the kernel has the helper `bpf_task_pt_regs`.
-fn has_task_pt_regs() -> bool {
-    let helper = BpfHelper::BPF_FUNC_task_pt_regs;
-    is_helper_supported(ProgramType::PerfEvent, helper).unwrap_or(false)
-}
-
-/// The log level of the BPF programs, from the agent's own.
-fn log_level() -> u8 {
-    let level = if tracing::enabled!(tracing::Level::TRACE) {
-        aya_log::Level::Trace
-    } else if tracing::enabled!(tracing::Level::DEBUG) {
-        aya_log::Level::Debug
-    } else {
-        aya_log::Level::Info
-    };
-    level.into()
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

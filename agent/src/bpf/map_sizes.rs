@@ -96,15 +96,18 @@ const VALUES_OF_SAMPLE: [(&str, u32); 7] = [
 ];
 
 /// Sets the sizes of the maps that probes need.
-pub(super) fn set_probes(loader: &mut EbpfLoader<'_>, has_probes: bool) {
+pub(super) fn set_probes(loader: &mut EbpfLoader<'_>, exceptions: bool, allocations: bool) {
+    let has_probes = exceptions || allocations;
     let samples = if has_probes { 2 } else { 1 };
     for (map, entries) in VALUES_OF_SAMPLE {
         loader.map_max_entries(map, samples * entries);
     }
-    let names = if has_probes { 1 << 10 } else { 1 };
+    let names = if exceptions { 1 << 10 } else { 1 };
     loader.map_max_entries("SENT_EXCEPTIONS", names);
     let processors = if has_probes { 1 << 12 } else { 1 };
     loader.map_max_entries("IN_PROBE", processors);
+    let threads = if allocations { 1 << 12 } else { 1 };
+    loader.map_max_entries("LARGE_ALLOCATIONS", threads);
 }
 
 /// Sets the sizes of the maps with which growth of memory is found, and where it is looked at again.

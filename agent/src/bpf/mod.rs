@@ -9,11 +9,11 @@
 //!         ├─ walk_maps         what a walk in the agent looks up
 //!         ├─ lock_waits        who ends waits for locks
 //!         ├─ sampled_pages     pages that grow, and moves of them
-//!         ├─ probes            the probe in interpreters
-//!         │  └─ uprobe_event   a place in a file
+//!         ├─ probes            the probes in programs
 //!         ├─ rights            the capability to open perf events
-//!         ├─ loader            aya's loader, without BTF
-//!         ├─ map_sizes         entries of the maps, by what is profiled
+//!         ├─ object            the maps and settings, by what is profiled
+//!         │  ├─ loader         aya's loader, without BTF
+//!         │  └─ map_sizes      entries of the maps
 //!         ├─ ring              records
 //!         └─ counters
 //! ```
@@ -33,6 +33,7 @@ mod lock_waits;
 mod map_sizes;
 mod mappings;
 mod maps;
+mod object;
 mod probes;
 mod process_map;
 mod quotas;
@@ -48,14 +49,16 @@ mod table_loader;
 mod thread_visits;
 mod tracepoints;
 mod unwind_tables;
-mod uprobe_event;
 mod walk_maps;
 
 pub use counters::Counters;
 pub use error::Error;
-pub use handle::{Bpf, LoadOptions, PassMaps, Visits, monotonic_ns};
+pub use handle::{Bpf, PassMaps, monotonic_ns};
 pub use lock_waits::LockWaits;
-pub use probes::{ProbeCounts, RaiseProbe};
+pub use object::{LoadOptions, Visits};
+pub use probes::{
+    AllocationCounts, AllocationProbes, Probes, RaiseCounts, RaiseProbe, UprobeEvent,
+};
 pub use process_map::InterpreterLocation;
 pub use records::Records;
 #[cfg(test)]
@@ -66,5 +69,4 @@ pub use ring::Ring;
 pub use sampled_pages::SampledPages;
 pub use table_loader::{LoadedTables, NewTable, TableLoader};
 pub use thread_visits::{ThreadVisits, Visit};
-pub use uprobe_event::UprobeEvent;
 pub use walk_maps::{Rows, WalkMaps};

@@ -37,6 +37,7 @@ pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
         given_back: _,
         unrecorded_ms: _,
         raise_variance: _,
+        probe_ms: _,
         unwatched_samples: _,
         lost_moves: _,
         untimed_samples: _,
@@ -129,7 +130,7 @@ fn read_idle(sentence: &str) -> Option<u64> {
 type Loss<'a> = (u64, (&'a str, &'a str), &'a str);
 
 /// Losses of other things than samples and frames.
-fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 11] {
+fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 12] {
     [
         (
             losses.names_only,
@@ -176,6 +177,14 @@ fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 11] {
             losses.raise_variance,
             ("is the variance", "is the variance"),
             "of the number of exceptions: its square root is the standard error.",
+        ),
+        (
+            losses.probe_ms,
+            (
+                "millisecond of CPU time was",
+                "milliseconds of CPU time were",
+            ),
+            "taken of the profiled programs by the probes.",
         ),
         (
             losses.unwatched_samples,

@@ -38,12 +38,21 @@ pub struct Kind {
 pub enum Source {
     /// By an event of the kernel, which runs a BPF program of the kind.
     Event,
-    /// By a probe in the profiled programs, which runs a BPF program of the kind.
-    Probe,
+    /// By probes in the profiled programs, which run a BPF program of the kind.
+    Probe(Probed),
     /// By the events and programs of [`growth`](super::kinds::growth), whose pages are looked at again.
     Pages(PagesOf),
     /// By passes over all threads of the profiled processes, whatever these do.
     Passes(PassSamples),
+}
+
+/// Where probes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probed {
+    /// In interpreters, where an exception leaves a frame.
+    Exceptions,
+    /// In allocators, where a thread asks for memory.
+    Allocations,
 }
 
 /// Which of the pages by which processes have grown a kind has.
@@ -289,18 +298,46 @@ impl Kind {
         }
     }
 
+    /// What samples count, as one and as many.
+    #[must_use]
+    pub fn counted(&self) -> (&'static str, &'static str) {
+        if self.is_about_allocations() {
+            ("allocation", "allocations")
+        } else {
+            ("sample", "samples")
+        }
+    }
+
     /// A sentence about what its values are not, where that needs one.
     #[must_use]
     pub fn limits(&self) -> Option<&'static str> {
         const PAGES: &str = "What was in memory before is left out; what an allocator uses again without giving it back \
              is of whoever touched it first.";
-        self.pages().map(|_| PAGES)
+        const ALLOCATIONS: &str = "Objects of up to 512 bytes are in memory that CPython maps for many of them: it is of \
+             whoever asked for the first one.";
+        match self.source {
+            Source::Pages(_) => Some(PAGES),
+            Source::Probe(Probed::Allocations) => Some(ALLOCATIONS),
+            _ => None,
+        }
     }
 
     /// Whether its samples are taken by a probe in the profiled programs.
     #[must_use]
     pub fn is_of_probe(&self) -> bool {
-        self.source == Source::Probe
+        matches!(self.source, Source::Probe(_))
+    }
+
+    /// Whether its samples are exceptions.
+    #[must_use]
+    pub fn is_about_exceptions(&self) -> bool {
+        self.source == Source::Probe(Probed::Exceptions)
+    }
+
+    /// Whether its samples are allocations.
+    #[must_use]
+    pub fn is_about_allocations(&self) -> bool {
+        self.source == Source::Probe(Probed::Allocations)
     }
 
     /// The kind that its samples have in the records of the BPF programs.
@@ -308,7 +345,7 @@ impl Kind {
     pub fn recorded_as(&self) -> ProfileKind {
         match self.source {
             Source::Event
-            | Source::Probe
+            | Source::Probe(_)
             | Source::Pages(_)
             | Source::Passes(
                 PassSamples::BlockedByGil
@@ -359,7 +396,7 @@ impl Kind {
     pub fn has_samples(&self, recorded: ProfileKind, state: ThreadActivity) -> bool {
         let has_state = match self.source {
             Source::Event
-            | Source::Probe
+            | Source::Probe(_)
             | Source::Pages(_)
             | Source::Passes(
                 PassSamples::All

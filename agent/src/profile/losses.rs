@@ -45,6 +45,8 @@ pub struct Losses {
     pub unrecorded_ms: u64,
     /// Variance of the number of exceptions that results from it.
     pub raise_variance: u64,
+    /// CPU time that the probes of allocations took of the profiled processes, in milliseconds.
+    pub probe_ms: u64,
     /// Samples whose memory was not looked at again; only of memory in use and at the peak.
     pub unwatched_samples: u64,
     /// Moves of memory, not samples, that were not recorded: what was moved is missing; as `unwatched_samples`.
@@ -55,7 +57,7 @@ pub struct Losses {
 
 impl Losses {
     /// The plain counters, without those that divide one loss by its reasons.
-    pub const COUNTERS: [Counter<Self>; 18] = [
+    pub const COUNTERS: [Counter<Self>; 19] = [
         |losses| &mut losses.lost_samples,
         |losses| &mut losses.truncated,
         |losses| &mut losses.incomplete,
@@ -71,6 +73,7 @@ impl Losses {
         |losses| &mut losses.given_back,
         |losses| &mut losses.unrecorded_ms,
         |losses| &mut losses.raise_variance,
+        |losses| &mut losses.probe_ms,
         |losses| &mut losses.unwatched_samples,
         |losses| &mut losses.lost_moves,
         |losses| &mut losses.untimed_samples,

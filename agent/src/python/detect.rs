@@ -20,7 +20,10 @@ use super::{
     version::Version,
 };
 use crate::{
-    binaries::elf::{DebugFiles, Placement, Segments},
+    binaries::{
+        elf::{DebugFiles, Placement, Segments},
+        probe_points::{ProbePoint, ProbedFunction},
+    },
     process::{
         self, OpenError, Process, file_name,
         maps::{FileId, Mapping},
@@ -45,7 +48,9 @@ pub struct Interpreter {
     /// The words on which threads wait for the GIL.
     pub gil: GilLocation,
     /// Where exceptions can be recorded; [`None`] where the file does not say where that is.
-    pub raise_site: Option<RaiseSite>,
+    pub raise_site: Option<ProbeSite>,
+    /// Where allocations can be recorded.
+    pub allocators: Vec<ProbeSite>,
     /// Bytes to subtract from the thread pointer to get `pthread_self()`.
     pub thread_pointer_distance: u64,
     /// Whether an interpreter state exists, so that there is something to profile; [`None`] when
@@ -63,13 +68,13 @@ pub struct Interpreter {
     pub others: Vec<OtherInterpreter>,
 }
 
-/// Where an interpreter is about to note a frame that an exception leaves.
+/// Functions in a file that is mapped, at whose entries probes can be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RaiseSite {
-    /// The mapping of the code.
+pub struct ProbeSite {
+    /// The mapping of the code of one of them.
     pub mapping: Mapping,
-    /// The place in its file, in bytes.
-    pub offset: u64,
+    /// The functions.
+    pub points: Vec<ProbePoint>,
 }
 
 /// A loaded interpreter that was not chosen.
@@ -137,6 +142,7 @@ impl Detector {
             not_loaded: None,
             not_64_bit: None,
             thread_descriptor_bytes: None,
+            allocators: Vec::new(),
             unread: 0,
             first_unread: None,
         };
@@ -269,6 +275,7 @@ struct Search<'a> {
     not_64_bit: Option<PathBuf>,
     /// Size of a thread descriptor of the C library in bytes.
     thread_descriptor_bytes: Option<u64>,
+    allocators: Vec<ProbeSite>,
     /// Number of files that could not be read.
     unread: usize,
     /// Why the first of them could not be read.
@@ -304,6 +311,9 @@ impl Search<'_> {
         self.thread_descriptor_bytes = self
             .thread_descriptor_bytes
             .or(inspected.thread_descriptor_bytes);
+        let mappings = file.mappings.iter().copied();
+        let allocator = ProbeSite::of(mappings, &inspected.allocating);
+        self.allocators.extend(allocator);
         match &inspected.contents {
             FileContents::Other => {}
             FileContents::OtherClass => {
@@ -372,9 +382,20 @@ impl Search<'_> {
             .map_or(0, |first| first.inspected.machine);
         let mut candidates = candidates.iter().filter_map(LoadedImage::interpreter);
         if let Some((first, build, bias)) = candidates.next() {
-            let raise_site = build.traceback_site;
-            let raise_site =
-                raise_site.and_then(|offset| raise_site_of(self.mappings, &first.image, offset));
+            let of_image = self.mappings.iter().filter(|mapping| {
+                let file = mapping.file.as_ref();
+                file.is_some_and(|file| file.path == first.image)
+            });
+            let traceback = build.traceback.as_slice();
+            let raise_site = ProbeSite::of(of_image, traceback);
+            let mut allocators = self.allocators;
+            if allocators.len() > 1 {
+                // One of them calls the others' `mmap`.
+                for site in &mut allocators {
+                    site.points
+                        .retain(|point| point.function != ProbedFunction::Mmap);
+                }
+            }
             return Ok(Interpreter {
                 version: first.version,
                 flavour: build.flavour,
@@ -383,6 +404,7 @@ impl Search<'_> {
                 gil_holder: build.gil_holder.map(|holder| holder.wrapping_add(bias)),
                 gil: build.gil.loaded_at(bias),
                 raise_site,
+                allocators,
                 thread_pointer_distance: thread_pointer::distance(
                     machine,
                     self.thread_descriptor_bytes,
@@ -418,16 +440,22 @@ impl Search<'_> {
         })
     }
 }
-/// The place `offset` bytes into the file `image`, if its code is mapped.
-fn raise_site_of(mappings: &[Mapping], image: &Path, offset: u64) -> Option<RaiseSite> {
-    let is_there = |mapping: &&Mapping| {
-        let bytes = mapping.end - mapping.start;
-        let is_image = mapping.file.as_ref().is_some_and(|file| file.path == image);
-        let is_inside = offset
-            .checked_sub(mapping.file_offset)
-            .is_some_and(|it| it < bytes);
-        is_image && is_inside && mapping.permissions.execute
-    };
-    let mapping = mappings.iter().find(is_there)?.clone();
-    Some(RaiseSite { mapping, offset })
+
+impl ProbeSite {
+    /// These functions of a file with these mappings, if its code is mapped.
+    fn of<'a>(
+        mut mappings: impl Iterator<Item = &'a Mapping>,
+        points: &[ProbePoint],
+    ) -> Option<Self> {
+        let first = points.first()?;
+        let has_code = |mapping: &&Mapping| {
+            let bytes = mapping.end - mapping.start;
+            let into = first.offset.checked_sub(mapping.file_offset);
+            into.is_some_and(|into| into < bytes) && mapping.permissions.execute
+        };
+        Some(Self {
+            mapping: mappings.find(has_code)?.clone(),
+            points: points.to_vec(),
+        })
+    }
 }

@@ -12,7 +12,10 @@ use super::{
     thread_pointer,
 };
 use crate::{
-    binaries::elf::{self, DebugFiles, Elf, Segments},
+    binaries::{
+        elf::{self, DebugFiles, Elf, Segments},
+        probe_points::{self, ProbePoint},
+    },
     process::{FileIdentity, OpenError, RegularFile, file_name},
 };
 
@@ -30,6 +33,8 @@ pub(super) struct InspectedFile {
     pub(super) machine: u16,
     /// Size of a thread descriptor in bytes, if it is the C library.
     pub(super) thread_descriptor_bytes: Option<u64>,
+    /// The functions with which programs ask for memory, if it is an allocator.
+    pub(super) allocating: Vec<ProbePoint>,
 }
 
 /// What a file contains.
@@ -64,6 +69,7 @@ impl InspectedFile {
             contents,
             machine: 0,
             thread_descriptor_bytes: None,
+            allocating: Vec::new(),
         };
         let damaged = |_| OpenError::Damaged {
             path: path.to_owned(),
@@ -81,6 +87,7 @@ impl InspectedFile {
             build_id: elf.build_id().ok().flatten(),
             machine: elf.machine(),
             thread_descriptor_bytes: thread_pointer::descriptor_bytes(&elf).map_err(damaged)?,
+            allocating: probe_points::allocating(&elf, &name).map_err(damaged)?,
             contents: match found {
                 Inspection::NotPython => FileContents::Other,
                 Inspection::Supported(build) => FileContents::Python {
@@ -180,6 +187,7 @@ mod tests {
             contents: FileContents::Other,
             machine: 0,
             thread_descriptor_bytes: None,
+            allocating: Vec::new(),
         }
     }
 

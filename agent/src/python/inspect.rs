@@ -11,7 +11,10 @@ use super::{
     version::Version,
     versions::{VersionSeries, nearest_series, series_of},
 };
-use crate::binaries::elf::{Elf, Error, Source};
+use crate::binaries::{
+    elf::{Elf, Error, Source},
+    probe_points::ProbePoint,
+};
 use agent_common::layout::{ABSENT, GilStyle, Layout};
 
 pub use super::interpreter_file::SymbolScope;
@@ -43,7 +46,7 @@ pub struct InterpreterBuild {
     pub gil: GilLocation,
     /// Where in the file the interpreter is about to note a frame that an exception leaves, as an offset in
     /// bytes; [`None`] where it has no symbol.
-    pub traceback_site: Option<u64>,
+    pub traceback: Option<ProbePoint>,
     /// The layout of its structures.
     pub layout: Layout,
     /// Where the layout comes from.
@@ -191,7 +194,7 @@ pub fn inspect<S: Source, D: Source>(
         interpreters_head: addresses.interpreters_head,
         gil_holder: addresses.gil_holder,
         gil: addresses.gil,
-        traceback_site: file.traceback_site()?,
+        traceback: file.traceback_point()?,
         layout,
         layout_source: source,
         rejected_sources,

@@ -10,7 +10,10 @@ use super::{
     version_hints::{FileNameHints, VersionLiterals},
     versions::SUPPORTED,
 };
-use crate::binaries::elf::{Elf, Error, Source};
+use crate::binaries::{
+    elf::{Elf, Error, Source},
+    probe_points::{ProbePoint, ProbedFunction},
+};
 
 /// Most bytes of constants that are searched for the version.
 const MAX_CONSTANTS: u64 = 64 << 20;
@@ -26,9 +29,6 @@ const PYTHON_2_FUNCTION: &str = "PyString_FromString";
 
 /// The function that the interpreter calls for each frame that an exception leaves.
 const TRACEBACK_FUNCTION: &str = "PyTraceBack_Here";
-
-/// `endbr64`, with which functions begin that may be called indirectly.
-const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
 /// The static variables on which threads wait for the GIL (3.6).
 const GIL_VARIABLES: [&str; 4] = ["gil_cond", "gil_mutex", "switch_cond", "switch_mutex"];
@@ -180,19 +180,13 @@ impl<'a, S: Source> InterpreterFile<'a, S> {
         })
     }
 
-    /// The place in the file, as an offset in bytes, of the first instruction that does something of the function
-    /// which the interpreter calls for each frame that an exception leaves; [`None`] where it has no symbol.
-    pub(super) fn traceback_site(&self) -> Result<Option<u64>, Error> {
-        let Some(function) = self.symbol(TRACEBACK_FUNCTION)? else {
-            return Ok(None);
-        };
-        let mut first = [0; ENDBR64.len()];
-        let is_there = self.elf.initial_bytes(function.address, &mut first)?;
-        // The kernel emulates a `push` for a probe, and has to run an `endbr64` elsewhere.
-        let skipped = if first == ENDBR64 { ENDBR64.len() } else { 0 };
-        let segments = self.elf.segments();
-        let site = segments.file_offset(function.address + skipped as u64, 1);
-        Ok(site.filter(|_| is_there))
+    /// The function which the interpreter calls for each frame that an exception leaves; [`None`] where it has no
+    /// symbol.
+    pub(super) fn traceback_point(&self) -> Result<Option<ProbePoint>, Error> {
+        match self.symbol(TRACEBACK_FUNCTION)? {
+            Some(function) => ProbePoint::at(self.elf, ProbedFunction::Traceback, function.address),
+            None => Ok(None),
+        }
     }
 
     /// The variable that `decode` finds in the code of the function `name`.

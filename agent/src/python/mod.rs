@@ -37,7 +37,7 @@ pub mod version;
 mod version_hints;
 pub mod versions;
 
-pub use detect::{Detector, Interpreter, RaiseSite};
+pub use detect::{Detector, Interpreter, ProbeSite};
 pub use error::Error;
 pub use marked_code::marked_code;
 pub(crate) use remote::is_lock_module;

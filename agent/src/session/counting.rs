@@ -16,6 +16,7 @@ use zerocopy::FromBytes as _;
 #[cfg(feature = "recorder")]
 use super::recorder;
 use super::{
+    allocations,
     lock_releases::LockReleases,
     pages::{PageEvent, PageSender},
     running_threads::{Paid, RunningThreads},
@@ -245,7 +246,11 @@ impl Counting {
         match decode(bytes) {
             Ok(Record::Sample(sample)) => {
                 received.first_sample_ns.get_or_insert(sample.time_ns);
-                self.add_sample(&sample);
+                if sample.kind == ProfileKind::ALLOCATIONS {
+                    self.add_sample(&allocations::estimated(sample));
+                } else {
+                    self.add_sample(&sample);
+                }
             }
             Ok(Record::LockRelease(release)) => self.add_release(&release),
             Ok(Record::Raise(raise)) => self.windows.add_raise(&raise),

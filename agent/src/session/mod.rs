@@ -18,6 +18,7 @@
 //! waits for no other; what belongs to others is read by [workers](crate::workers), and by threads that are left behind
 //! if something holds them up.
 
+mod allocations;
 mod clock;
 mod counting;
 mod drain;
@@ -29,6 +30,7 @@ mod lock_releases;
 pub mod memory;
 mod observer;
 mod pages;
+mod probes;
 mod processes;
 mod profile_builder;
 mod profiles;
@@ -83,10 +85,12 @@ use tokio::{
 use tracing::warn;
 
 use self::{
+    allocations::Allocations,
     drain::Drain,
     examinations::Running,
     pages::{PageEvents, Pages},
-    raises::{RaiseSites, Raises},
+    probes::ProbeSites,
+    raises::Raises,
     rescan_schedule::RescanSchedule,
     seed::random_seed,
     settings::{counting_of, lock_naming, sampled_kinds},
@@ -128,7 +132,11 @@ pub struct Session {
     /// [`None`] before sampling starts, and where exceptions are not recorded.
     raises: Option<Box<Raises>>,
     /// For that.
-    raise_sites: RaiseSites,
+    raise_sites: ProbeSites,
+    /// [`None`] before sampling starts, and where allocations are not recorded.
+    allocations: Option<Box<Allocations>>,
+    /// For that.
+    allocation_sites: ProbeSites,
     /// [`None`] before sampling starts, and where no kind is about pages.
     pages: Option<Box<Pages>>,
     /// For that; taken when sampling starts.
@@ -183,7 +191,7 @@ impl Session {
             lock_releases,
             exceptions: settings.exceptions,
         };
-        let raise_sites = RaiseSites::new(scope.has_known_processes());
+        let raise_sites = ProbeSites::new("exceptions", scope.has_known_processes());
         let loading = spawn_blocking(move || Bpf::load(&options));
         let mut unwind_tables = settings
             .native
@@ -226,6 +234,9 @@ impl Session {
             gil_locations: GilLocations::default(),
             raises: None,
             raise_sites,
+            allocations: None,
+            // All processes of a host have the C library, whether they are profiled or not.
+            allocation_sites: ProbeSites::new("allocations", true),
             pages: None,
             page_events,
             running: Running::default(),
@@ -292,6 +303,10 @@ impl Session {
             let raises = Raises::start(probe, self.raise_sites.clone())?;
             self.raises = Some(Box::new(raises));
         }
+        if let Some(probes) = self.bpf.take_allocation_probes() {
+            let allocations = Allocations::start(probes, self.allocation_sites.clone())?;
+            self.allocations = Some(Box::new(allocations));
+        }
         if let Some(events) = self.page_events.take()
             && let Some(sampled) = self.bpf.take_sampled_pages()
         {
@@ -356,6 +371,9 @@ impl Session {
         }
         if let Some(raises) = &mut self.raises {
             raises.stop();
+        }
+        if let Some(allocations) = &mut self.allocations {
+            allocations.stop();
         }
         self.bpf.stop()?;
         if let Some(pages) = &mut self.pages {

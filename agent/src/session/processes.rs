@@ -25,13 +25,21 @@ use crate::{
     bpf::{self, InterpreterLocation},
     process::{self, Descendant},
     profile,
-    python::RaiseSite,
+    python::{Interpreter, ProbeSite},
     targets::{
         discovery::{Examination, Step, Validity},
         examiner::Finding,
     },
     workers::{Lane, Subject},
 };
+
+/// Why allocations of a process are not recorded.
+const NO_ALLOCATOR: &str = "allocations are not recorded, because none of its files is a C library or an allocator \
+     that is known";
+
+/// Why allocations of a process are not complete.
+const OWN_ALLOCATOR: &str = "a free-threaded build has an allocator of its own: allocations of Python objects are not \
+     recorded, only those of native libraries";
 
 /// Why exceptions of a process are not recorded.
 const NO_RAISE_SITE: &str = "exceptions are not recorded, because its interpreter's file has no symbol \
@@ -85,6 +93,7 @@ impl Session {
                 executables.add_forked(pid, event.parent);
                 self.gil_locations.copy(pid, event.parent);
                 self.raise_sites.copy(pid, event.parent);
+                self.allocation_sites.copy(pid, event.parent);
                 if self.unwind_tables.is_some() {
                     self.bpf.share_mappings(pid, event.parent);
                 }
@@ -93,6 +102,7 @@ impl Session {
                 self.earlier.remove(&pid);
                 self.gil_locations.remove(pid);
                 self.raise_sites.remove(pid);
+                self.allocation_sites.remove(pid);
                 executables.remove_process(pid);
                 if self.unwind_tables.is_some() {
                     self.bpf.remove_mappings(pid);
@@ -225,8 +235,11 @@ impl Session {
                 layout: interpreter.layout,
             };
             self.gil_locations.set(pid, interpreter.gil);
-            if self.kinds.iter().any(|kind| kind.is_of_probe()) {
+            if self.kinds.iter().any(|kind| kind.is_about_exceptions()) {
                 self.add_raise_site(pid, interpreter.raise_site.as_ref());
+            }
+            if self.kinds.iter().any(|kind| kind.is_about_allocations()) {
+                self.add_allocation_sites(pid, interpreter);
             }
             match self.bpf.update_process(pid, &python) {
                 Ok(()) => {}
@@ -262,6 +275,7 @@ impl Session {
         executables.add_forked(heir.pid, examined);
         self.gil_locations.copy(heir.pid, examined);
         self.raise_sites.copy(heir.pid, examined);
+        self.allocation_sites.copy(heir.pid, examined);
         if self.unwind_tables.is_some() {
             self.bpf.share_mappings(heir.pid, examined);
         }
@@ -269,13 +283,30 @@ impl Session {
     }
 
     /// Has exceptions of a process recorded.
-    fn add_raise_site(&self, pid: u32, site: Option<&RaiseSite>) {
+    fn add_raise_site(&self, pid: u32, site: Option<&ProbeSite>) {
         if let Some(site) = site {
-            self.raise_sites.set(pid, site);
-        } else if self.is_host {
-            debug!("process {pid}: {NO_RAISE_SITE}");
+            self.raise_sites.set(pid, std::slice::from_ref(site));
         } else {
-            warn!("process {pid}: {NO_RAISE_SITE}");
+            self.say(pid, NO_RAISE_SITE);
+        }
+    }
+
+    /// Has allocations of a process recorded.
+    fn add_allocation_sites(&self, pid: u32, interpreter: &Interpreter) {
+        self.allocation_sites.set(pid, &interpreter.allocators);
+        if interpreter.allocators.is_empty() {
+            self.say(pid, NO_ALLOCATOR);
+        } else if interpreter.flavour.is_free_threaded {
+            self.say(pid, OWN_ALLOCATOR);
+        }
+    }
+
+    /// Says what is not recorded of a process: to everybody where it was chosen.
+    fn say(&self, pid: u32, what: &str) {
+        if self.is_host {
+            debug!("process {pid}: {what}");
+        } else {
+            warn!("process {pid}: {what}");
         }
     }
 

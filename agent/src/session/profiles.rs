@@ -135,8 +135,11 @@ impl Profiles {
         losses.untracked_processes = counters.get(Counter::UNTRACKED_PROCESSES);
         losses.lost_native_stacks = counters.get(Counter::LOST_NATIVE_STACKS);
         losses.lost_process_events = counters.get(Counter::LOST_PROCESS_EVENTS);
-        if about.kind.is_of_probe() {
+        if about.kind.is_about_exceptions() {
             losses.lost_samples += counters.get(Counter::LOST_RAISES);
+        }
+        if about.kind.is_about_allocations() {
+            losses.lost_samples += counters.get(Counter::LOST_ALLOCATIONS);
         }
         if about.kind.pages().is_some() {
             losses.lost_moves = counters.get(Counter::LOST_MOVES);

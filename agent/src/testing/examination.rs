@@ -13,7 +13,7 @@ use crate::{
     commands::doctor::{self, Contents, LeftOut, Measured, NativeCode, NativeFile, Symbols},
     process::{file_name, maps::Mapping},
     python::{
-        Interpreter, RaiseSite, Version, gil::GilLocation, inspect::Flavour, layouts::LayoutSource,
+        Interpreter, ProbeSite, Version, gil::GilLocation, inspect::Flavour, layouts::LayoutSource,
         versions::series_of,
     },
 };
@@ -37,6 +37,10 @@ pub fn replay_examination(folder: &Path, name: &str, rate: u32) -> String {
         "{start:x}-{:x} r-xp 00000000 00:00 1 {path}",
         start + 0x0040_0000
     );
+    let site = Mapping::parse(code.as_bytes()).map(|mapping| ProbeSite {
+        mapping,
+        points: Vec::new(),
+    });
     let interpreter = Interpreter {
         version,
         flavour: Flavour {
@@ -47,10 +51,8 @@ pub fn replay_examination(folder: &Path, name: &str, rate: u32) -> String {
         interpreters_head: library.start + 0x0042_3368,
         gil_holder: None,
         gil: GilLocation::Unknown,
-        raise_site: Mapping::parse(code.as_bytes()).map(|mapping| RaiseSite {
-            mapping,
-            offset: 0x0010_0000,
-        }),
+        raise_site: site.clone(),
+        allocators: site.into_iter().collect(),
         thread_pointer_distance: 0,
         is_initialised: Some(true),
         layout: series_of(version).expect("a series").layout,

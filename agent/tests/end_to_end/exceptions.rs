@@ -187,7 +187,7 @@ fn code_byte(pid: u32) -> u8 {
     let process = Process::open(pid).unwrap();
     let interpreter = Detector::default().detect(&process).unwrap();
     let site = interpreter.raise_site.unwrap();
-    let address = site.mapping.start + (site.offset - site.mapping.file_offset);
+    let address = site.mapping.start + (site.points[0].offset - site.mapping.file_offset);
     let mut byte = [0];
     let memory = process.memory().unwrap();
     memory.read(address, &mut byte).unwrap();

@@ -11,6 +11,7 @@
 )]
 
 mod abilities;
+mod allocations;
 mod bursts;
 mod call_tree;
 mod capture;

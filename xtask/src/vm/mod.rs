@@ -104,6 +104,7 @@ pub fn check_events(kernel: Kernel, agent: &Path, interpreters: &[Interpreter]) 
     let guest = guest(agent, interpreters)?;
     guest.write("command", include_str!("../../vm/events"))?;
     guest.write("memory.py", include_str!("../../vm/memory.py"))?;
+    guest.write("allocating.py", include_str!("../../vm/allocating.py"))?;
     guest.write("raising.py", include_str!("../../vm/raising.py"))?;
     run_check(&Machine::new(kernel)?, &guest, CHECK_LIMIT)
 }

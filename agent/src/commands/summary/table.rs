@@ -104,7 +104,8 @@ impl<'a> Summary<'a> {
                 if kind.is_foreign() {
                     kind.names.sample_types[0].name
                 } else {
-                    plural(total, "sample", "samples")
+                    let (one, many) = kind.counted();
+                    plural(total, one, many)
                 },
                 kind.unit.text(self.profile.total_value()),
                 kind.words.total,

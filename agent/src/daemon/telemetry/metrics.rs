@@ -18,7 +18,7 @@ use super::usage::{self, Usage};
 use crate::{bpf::Counters, export::ExporterStatus, targets::kubernetes};
 
 /// Counters of the BPF programs, with their metrics.
-const COUNTERS: [(Counter, &str, &str); 28] = [
+const COUNTERS: [(Counter, &str, &str); 30] = [
     (Counter::SAMPLES, "profiling_agent_samples", "Samples taken"),
     (
         Counter::LOST_SAMPLES,
@@ -144,6 +144,16 @@ const COUNTERS: [(Counter, &str, &str); 28] = [
         Counter::LOST_RAISES,
         "profiling_agent_exception_probe_runs_lost",
         "Runs of the probe of exceptions that another one on the same processor has prevented",
+    ),
+    (
+        Counter::ALLOCATIONS,
+        "profiling_agent_allocation_probe_runs",
+        "Runs of the probes of allocations: calls of functions that allocate memory",
+    ),
+    (
+        Counter::LOST_ALLOCATIONS,
+        "profiling_agent_allocations_lost",
+        "Allocations that were due and not recorded because of another one on the same processor",
     ),
     (
         Counter::REFUSED_THREAD_SEARCHES,
@@ -469,7 +479,11 @@ mod tests {
     #[test]
     fn every_counter_of_the_bpf_programs_is_a_metric() {
         // Counted in pairs of steps, which are one event; a time, for the budget of the probe.
-        let elsewhere = [Counter::CPU_HOTPLUG_CHANGES, Counter::PROBE_NS];
+        let elsewhere = [
+            Counter::CPU_HOTPLUG_CHANGES,
+            Counter::PROBE_NS,
+            Counter::ALLOCATION_NS,
+        ];
         let exported = COUNTERS.map(|(counter, ..)| counter);
         let all = (0..Counter::COUNT).map(Counter);
         let missing: Vec<_> = all

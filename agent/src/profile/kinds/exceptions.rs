@@ -2,7 +2,7 @@
 
 use agent_common::record::ProfileKind;
 
-use crate::profile::kind::{Kind, Period, Source, Unit, Words};
+use crate::profile::kind::{Kind, Period, Probed, Source, Unit, Words};
 
 /// Which exceptions are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub static KIND: Kind = Kind::of_values(
     "exceptions",
     ("exceptions", "exception"),
     Unit::Events,
-    (Source::Probe, Period::Events(1)),
+    (Source::Probe(Probed::Exceptions), Period::Events(1)),
     Words {
         total: "exceptions",
         any: "raised any exception",

@@ -3,6 +3,7 @@
 //! Invariant: nothing else compares kinds; aggregation, formats, exporters and the summary take from a
 //! [`Kind`] what differs.
 
+pub mod allocations;
 pub mod copy_on_write;
 pub mod cpu;
 pub mod exceptions;
@@ -46,6 +47,7 @@ impl Kind {
         &in_use::KIND,
         &peak::KIND,
         &copy_on_write::KIND,
+        &allocations::KIND,
         &exceptions::KIND,
     ];
 

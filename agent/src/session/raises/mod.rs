@@ -1,7 +1,7 @@
 //! Exceptions: the thread that attaches the probe to interpreters, and bounds what it costs.
 //!
 //! ```text
-//! session ─► sites      places in files, by process
+//! session ─► sites      functions in files, by process
 //!              │
 //!              ▼
 //! thread     recorder ─► probe: attach, detach, windows of time
@@ -15,9 +15,6 @@
 mod estimate;
 mod recorder;
 mod schedule;
-mod sites;
-
-pub(super) use self::sites::RaiseSites;
 
 use std::{sync::mpsc, time::Duration};
 
@@ -28,6 +25,7 @@ use self::{
     estimate::{RaiseEstimate, SharedEstimate},
     recorder::Recorder,
 };
+use super::probes::ProbeSites;
 use crate::{bpf::RaiseProbe, workers::StoppableThread};
 
 /// Most time for attaching the probe when the session starts, and for detaching it when it ends.
@@ -45,7 +43,7 @@ impl Raises {
     /// # Errors
     ///
     /// When the thread cannot be started.
-    pub(super) fn start(probe: RaiseProbe, sites: RaiseSites) -> Result<Self> {
+    pub(super) fn start(probe: RaiseProbe, sites: ProbeSites) -> Result<Self> {
         let (attach, attached) = mpsc::channel();
         let estimate = SharedEstimate::default();
         let recorder = Recorder::new(probe, sites, estimate.clone());

@@ -1,33 +1,26 @@
 //! Attaches the probe and detaches it, as the schedule says.
 
 use std::{
-    collections::HashMap,
-    path::PathBuf,
     sync::mpsc::{self, RecvTimeoutError},
-    time::{Duration, Instant},
+    time::Duration,
 };
-
-use agent_common::maps::{RaiseWindow, RaiseWindows};
-use tracing::{debug, warn};
 
 use super::{
     estimate::SharedEstimate,
     schedule::{self, Block, Credit, Estimator, Phase, Seen, WINDOW_NS},
-    sites::{Openers, Place, RaiseSites},
 };
 use crate::{
-    bpf::{Error, RaiseProbe, UprobeEvent, monotonic_ns},
-    process::{self, Process, RegularFile},
+    bpf::{Error, RaiseProbe, monotonic_ns},
+    process,
+    session::probes::{Places, ProbeSites},
 };
+use agent_common::maps::{RaiseWindow, RaiseWindows};
 
 /// The shortest time for which it is worth while to detach the probe, in nanoseconds.
 const WORTH_DETACHING_NS: u64 = 15_000_000;
 
 /// Times for attaching the probe before a window begins, in nanoseconds.
 const LEAD_NS: std::ops::RangeInclusive<u64> = 2_000_000..=1_000_000_000;
-
-/// How long after a file could not be opened, or the probe not attached, it is tried again.
-const TRIED_AGAIN: Duration = Duration::from_secs(5);
 
 /// How often the cost is looked at while all exceptions are recorded, in nanoseconds.
 const LOOK_NS: u64 = 50_000_000;
@@ -38,8 +31,7 @@ const MAX_MEASURED: usize = 512;
 /// Attaches the probe and detaches it.
 pub(super) struct Recorder {
     probe: RaiseProbe,
-    sites: RaiseSites,
-    places: HashMap<Place, OpenPlace>,
+    places: Places,
     /// Whether the probe is to be attached at present.
     is_attached: bool,
     /// How long attaching it took last, in nanoseconds.
@@ -47,35 +39,21 @@ pub(super) struct Recorder {
     credit: Credit,
     estimator: Estimator,
     estimate: SharedEstimate,
-    retry: Option<Instant>,
-    /// Whether the log says that the probe was refused.
-    has_warned: bool,
-}
-
-/// A file that is open, and the probe if it is attached.
-struct OpenPlace {
-    path: PathBuf,
-    attached: Option<UprobeEvent>,
-    /// So that the path leads to it.
-    _file: RegularFile,
 }
 
 /// The session has ended.
 struct Stopped;
 
 impl Recorder {
-    pub(super) fn new(probe: RaiseProbe, sites: RaiseSites, estimate: SharedEstimate) -> Self {
+    pub(super) fn new(probe: RaiseProbe, sites: ProbeSites, estimate: SharedEstimate) -> Self {
         Self {
             probe,
-            sites,
-            places: HashMap::new(),
+            places: Places::new(sites, "exceptions"),
             is_attached: true,
             attaching_ns: 0,
             credit: Credit::default(),
             estimator: Estimator::default(),
             estimate,
-            retry: None,
-            has_warned: false,
         }
     }
 
@@ -208,49 +186,16 @@ impl Recorder {
 
     /// CPU time of the programs so far, in nanoseconds: of some, where there are many.
     fn cpu_ns(&self) -> u64 {
-        let processes = self.sites.processes(MAX_MEASURED);
+        let processes = self.places.processes(MAX_MEASURED);
         let times = processes.into_iter().filter_map(process::cpu_time);
         let total: Duration = times.sum();
         u64::try_from(total.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Opens the files that have become known, and gives back those that nobody needs any more.
+    /// Attaches the probe in files that have become known.
     fn follow_sites(&mut self) {
-        if self.retry.is_some_and(|retry| retry <= Instant::now()) {
-            self.retry = None;
-            self.sites.try_again();
-        }
-        let Some(wanted) = self.sites.changed() else {
-            return;
-        };
-        let wanted: HashMap<_, _> = wanted.into_iter().collect();
-        self.places.retain(|place, _| wanted.contains_key(place));
-        for (place, openers) in wanted {
-            if !self.places.contains_key(&place) {
-                self.open(place, &openers);
-            }
-        }
-        if self.is_attached {
+        if self.places.follow() && self.is_attached {
             self.attach();
-        }
-    }
-
-    fn open(&mut self, place: Place, openers: &Openers) {
-        let opened = openers.iter().find_map(|(pid, site)| {
-            let process = Process::open(*pid).ok()?;
-            let file = process.open_mapped(&site.mapping).ok()?;
-            let path = file.kernel_path()?;
-            Some(OpenPlace {
-                path,
-                attached: None,
-                _file: file,
-            })
-        });
-        if let Some(opened) = opened {
-            self.places.insert(place, opened);
-        } else {
-            debug!(?place, "the file of an interpreter cannot be opened");
-            self.retry = Some(Instant::now() + TRIED_AGAIN);
         }
     }
 
@@ -258,28 +203,7 @@ impl Recorder {
     fn attach(&mut self) {
         self.is_attached = true;
         let began_ns = monotonic_ns();
-        let mut is_new = false;
-        let mut refused = Vec::new();
-        for (place, open) in &mut self.places {
-            if open.attached.is_some() {
-                continue;
-            }
-            is_new = true;
-            match self.probe.attach(&open.path, place.offset, place.process) {
-                Ok(probe) => open.attached = Some(probe),
-                Err(error) => refused.push((*place, error)),
-            }
-        }
-        for (place, error) in refused {
-            // The process may have ended.
-            debug!(?place, "{error}");
-            if !std::mem::replace(&mut self.has_warned, true) && place.process.is_none() {
-                warn!("exceptions of some processes are not recorded: {error}");
-            }
-            self.places.remove(&place);
-            self.retry = Some(Instant::now() + TRIED_AGAIN);
-        }
-        if is_new {
+        if self.places.attach(&self.probe) {
             self.attaching_ns = monotonic_ns().saturating_sub(began_ns);
         }
     }
@@ -287,9 +211,7 @@ impl Recorder {
     /// Detaches the probe from all places.
     fn detach(&mut self) {
         self.is_attached = false;
-        for place in self.places.values_mut() {
-            place.attached = None;
-        }
+        self.places.detach();
     }
 }
 

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use agent_common::maps::{RaiseWindow, WEIGHT_UNIT};
 
-use crate::bpf::ProbeCounts;
+use crate::bpf::RaiseCounts;
 
 /// Length of a window, in nanoseconds.
 pub(super) const WINDOW_NS: u64 = 20_000_000;
@@ -48,13 +48,13 @@ const REMEMBERED: f64 = 0.9;
 const MAX_WINDOWS: u64 = 400;
 
 /// What the work of the probe has cost the programs, in nanoseconds.
-fn cost_ns(work: ProbeCounts) -> u64 {
+fn cost_ns(work: RaiseCounts) -> u64 {
     let breakpoints_ns = work.runs.saturating_mul(BREAKPOINT_NS);
     work.ns.saturating_add(breakpoints_ns)
 }
 
 /// The cost of the probe's work in `ns` nanoseconds as a multiple of the budget.
-fn budgets(work: ProbeCounts, ns: u64) -> f64 {
+fn budgets(work: RaiseCounts, ns: u64) -> f64 {
     cost_ns(work) as f64 / (ns.max(1) as f64 * BUDGET)
 }
 
@@ -85,7 +85,7 @@ impl Block {
     /// One that begins at a time, after so much work in `ns` nanoseconds; `random` gives a number below another one.
     pub(super) fn new(
         start_ns: u64,
-        work: ProbeCounts,
+        work: RaiseCounts,
         ns: u64,
         random: impl FnOnce(u64) -> u64,
     ) -> Self {
@@ -149,7 +149,7 @@ impl Default for Credit {
 
 impl Credit {
     /// Takes off what the last `ns` nanoseconds have cost; returns whether that was too much.
-    pub(super) fn is_used_up(&mut self, work: ProbeCounts, ns: u64) -> bool {
+    pub(super) fn is_used_up(&mut self, work: RaiseCounts, ns: u64) -> bool {
         self.ns += ns as f64 * BUDGET - cost_ns(work) as f64;
         let is_used_up = self.ns < 0.0;
         self.ns = self.ns.clamp(0.0, MAX_CREDIT_NS);
@@ -158,7 +158,7 @@ impl Credit {
 }
 
 /// Whether all exceptions can be recorded again.
-pub(super) fn is_little(work: ProbeCounts, ns: u64) -> bool {
+pub(super) fn is_little(work: RaiseCounts, ns: u64) -> bool {
     budgets(work, ns) < LOW
 }
 
@@ -168,7 +168,7 @@ pub(super) struct Seen {
     /// Windows of the block.
     pub(super) windows: u64,
     /// What the probe did in the window.
-    pub(super) work: ProbeCounts,
+    pub(super) work: RaiseCounts,
     /// CPU time of the programs in the window, with what the probe has cost, in nanoseconds.
     pub(super) window_cpu_ns: u64,
     /// Their CPU time in the rest of the block.
@@ -241,8 +241,8 @@ mod tests {
     use super::*;
 
     /// So many exceptions, each of which costs 5 us.
-    fn work(raises: u64) -> ProbeCounts {
-        ProbeCounts {
+    fn work(raises: u64) -> RaiseCounts {
+        RaiseCounts {
             runs: 2 * raises,
             raises,
             ns: raises.saturating_mul(3_960),
@@ -331,9 +331,9 @@ mod tests {
     fn what_is_recorded_whole_has_no_error() {
         let seen = |raises, windows: u64| Seen {
             windows,
-            work: ProbeCounts {
+            work: RaiseCounts {
                 raises,
-                ..ProbeCounts::default()
+                ..RaiseCounts::default()
             },
             window_cpu_ns: WINDOW_NS,
             other_cpu_ns: (windows - 1) * WINDOW_NS,

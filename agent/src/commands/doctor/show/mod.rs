@@ -186,6 +186,7 @@ fn write_interpreter(formatter: &mut fmt::Formatter<'_>, python: &Interpreter) -
         let text = "cannot be recorded: its file has no symbol PyTraceBack_Here";
         line(formatter, "exceptions", text)?;
     }
+    write_allocators(formatter, python)?;
     line(formatter, "state", initialised(python.is_initialised))?;
     for other in &python.others {
         let text = format!(
@@ -197,6 +198,18 @@ fn write_interpreter(formatter: &mut fmt::Formatter<'_>, python: &Interpreter) -
         line(formatter, "also loaded", &text)?;
     }
     Ok(())
+}
+
+/// What is not recorded of allocations.
+fn write_allocators(formatter: &mut fmt::Formatter<'_>, python: &Interpreter) -> fmt::Result {
+    let text = if python.allocators.is_empty() {
+        "cannot be recorded: none of its files is a C library or an allocator that is known"
+    } else if python.flavour.is_free_threaded {
+        "only those of native libraries: a free-threaded build allocates its objects by itself"
+    } else {
+        return Ok(());
+    };
+    line(formatter, "allocations", text)
 }
 
 fn write_rejected_sources(

@@ -1,4 +1,4 @@
-//! Where exceptions are to be recorded: the interpreters' files, as the examinations of their processes have found out.
+//! Where probes are to be: functions in files, as the examinations of processes have found out.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -7,41 +7,44 @@ use std::{
 
 use tracing::warn;
 
-use crate::{process::maps::FileId, python::RaiseSite};
+use crate::{process::maps::FileId, python::ProbeSite};
 
-/// Most places: each is an open file, and a breakpoint in all processes that map it.
+/// Most places: each is an open file, and breakpoints in all processes that map it.
 const MAX_PLACES: usize = 256;
 
 /// Most processes of a place of which one has to open the file.
 const MAX_OPENERS: usize = 8;
 
-/// A place in a file to which the probe is attached.
+/// A file with functions to which probes are attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     /// The file.
     file: FileId,
-    /// In bytes.
-    pub(super) offset: u64,
     /// For this process, or all that map the file.
     pub(super) process: Option<u32>,
 }
 
 /// Processes by whose mappings a file can be opened.
-pub(super) type Openers = Vec<(u32, RaiseSite)>;
+pub(super) type Openers = Vec<(u32, ProbeSite)>;
 
 /// The places, by the processes that need them. Clones are the same.
 ///
 /// Invariant: the session that adds processes removes them when they end or run another program.
-#[derive(Clone, Debug, Default)]
-pub(in crate::session) struct RaiseSites {
+#[derive(Clone, Debug)]
+pub(in crate::session) struct ProbeSites(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
     /// Whether each process has a probe of its own, which no other one runs into.
     of_processes: bool,
-    sites: Arc<Mutex<Sites>>,
+    /// What is recorded, as in `exceptions are recorded`.
+    subject: &'static str,
+    sites: Mutex<Sites>,
 }
 
 #[derive(Debug, Default)]
 struct Sites {
-    processes: HashMap<u32, (Place, RaiseSite)>,
+    processes: HashMap<u32, Vec<(Place, ProbeSite)>>,
     places: HashMap<Place, BTreeSet<u32>>,
     /// Whether a place has come or gone since it was last asked.
     has_changed: bool,
@@ -49,33 +52,40 @@ struct Sites {
     is_full: bool,
 }
 
-impl RaiseSites {
-    /// Of processes that are known one by one, or of all that map a file.
-    pub(in crate::session) fn new(of_processes: bool) -> Self {
-        Self {
+impl ProbeSites {
+    /// Of processes that are known one by one, or of all that map a file; `subject` is what is recorded.
+    pub(in crate::session) fn new(subject: &'static str, of_processes: bool) -> Self {
+        Self(Arc::new(Shared {
             of_processes,
-            ..Self::default()
-        }
+            subject,
+            sites: Mutex::default(),
+        }))
     }
 
     /// Adds a process, or replaces what was known of it.
-    pub(in crate::session) fn set(&self, pid: u32, site: &RaiseSite) {
-        if let Some(file) = &site.mapping.file {
-            let place = Place {
-                file: file.id,
-                offset: site.offset,
-                process: self.of_processes.then_some(pid),
-            };
-            self.all().set(pid, place, site);
-        }
+    pub(in crate::session) fn set(&self, pid: u32, sites: &[ProbeSite]) {
+        let places = sites.iter().filter_map(|site| {
+            let file = site.mapping.file.as_ref()?;
+            Some((self.place(pid, file.id), site.clone()))
+        });
+        self.all().set(pid, places.collect(), self.0.subject);
     }
 
     /// Adds a process that is a copy of another one.
     pub(in crate::session) fn copy(&self, pid: u32, original: u32) {
         let mut all = self.all();
-        if let Some((mut place, site)) = all.processes.get(&original).cloned() {
-            place.process = self.of_processes.then_some(pid);
-            all.set(pid, place, &site);
+        if let Some(mut places) = all.processes.get(&original).cloned() {
+            for (place, _) in &mut places {
+                *place = self.place(pid, place.file);
+            }
+            all.set(pid, places, self.0.subject);
+        }
+    }
+
+    fn place(&self, pid: u32, file: FileId) -> Place {
+        Place {
+            file,
+            process: self.0.of_processes.then_some(pid),
         }
     }
 
@@ -92,14 +102,18 @@ impl RaiseSites {
         }
         let places = all.places.iter().map(|(place, users)| {
             let openers = users.iter().rev().take(MAX_OPENERS);
-            let site_of = |pid: &u32| Some((*pid, all.processes.get(pid)?.1.clone()));
+            let site_of = |pid: &u32| {
+                let sites = all.processes.get(pid)?;
+                let (_, site) = sites.iter().find(|(of, _)| of == place)?;
+                Some((*pid, site.clone()))
+            };
             (*place, openers.filter_map(site_of).collect())
         });
         Some(places.collect())
     }
 
     /// Some of the processes.
-    pub(super) fn processes(&self, most: usize) -> Vec<u32> {
+    pub(in crate::session) fn processes(&self, most: usize) -> Vec<u32> {
         self.all().processes.keys().copied().take(most).collect()
     }
 
@@ -110,33 +124,35 @@ impl RaiseSites {
 
     fn all(&self) -> MutexGuard<'_, Sites> {
         // It is consistent after every statement that may panic.
-        self.sites.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.sites.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Sites {
-    fn set(&mut self, pid: u32, place: Place, site: &RaiseSite) {
+    fn set(&mut self, pid: u32, sites: Vec<(Place, ProbeSite)>, subject: &str) {
         self.remove(pid);
-        if !self.places.contains_key(&place) {
-            if self.places.len() >= MAX_PLACES {
-                if !std::mem::replace(&mut self.is_full, true) {
-                    warn!(
-                        "exceptions are recorded in {MAX_PLACES} builds of CPython: process {pid} has another one"
-                    );
+        for (place, site) in sites {
+            if !self.places.contains_key(&place) {
+                if self.places.len() >= MAX_PLACES {
+                    if !std::mem::replace(&mut self.is_full, true) {
+                        warn!(
+                            "{subject} are recorded in {MAX_PLACES} files at most: those of process {pid} are not"
+                        );
+                    }
+                    continue;
                 }
-                return;
+                self.has_changed = true;
             }
-            self.has_changed = true;
+            self.places.entry(place).or_default().insert(pid);
+            self.processes.entry(pid).or_default().push((place, site));
         }
-        self.places.entry(place).or_default().insert(pid);
-        self.processes.insert(pid, (place, site.clone()));
     }
 
     fn remove(&mut self, pid: u32) {
-        let Some((place, _)) = self.processes.remove(&pid) else {
-            return;
-        };
-        if let Some(users) = self.places.get_mut(&place) {
+        for (place, _) in self.processes.remove(&pid).unwrap_or_default() {
+            let Some(users) = self.places.get_mut(&place) else {
+                continue;
+            };
             users.remove(&pid);
             if users.is_empty() {
                 self.places.remove(&place);
@@ -149,23 +165,29 @@ impl Sites {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::maps::Mapping;
+    use crate::{
+        binaries::probe_points::{ProbePoint, ProbedFunction},
+        process::maps::Mapping,
+    };
 
-    fn site(inode: u64) -> RaiseSite {
+    fn site(inode: u64) -> ProbeSite {
         let line = format!("7f00-7f80 r-xp 00001000 08:01 {inode} /usr/lib/libpython3.so");
         let mapping = Mapping::parse(line.as_bytes()).expect("a mapping");
-        RaiseSite {
+        ProbeSite {
             mapping,
-            offset: 0x1010,
+            points: vec![ProbePoint {
+                function: ProbedFunction::Traceback,
+                offset: 0x1010,
+            }],
         }
     }
 
     #[test]
     fn a_place_stays_as_long_as_a_process_needs_it() {
-        let sites = RaiseSites::new(false);
+        let sites = ProbeSites::new("exceptions", false);
         assert!(sites.changed().is_none());
-        sites.set(1, &site(7));
-        sites.set(2, &site(7));
+        sites.set(1, &[site(7)]);
+        sites.set(2, &[site(7)]);
         sites.copy(3, 2);
         let places = sites.changed().expect("a new place");
         assert_eq!(places.len(), 1);
@@ -174,7 +196,7 @@ mod tests {
         sites.remove(1);
         sites.remove(2);
         assert!(sites.changed().is_none());
-        sites.set(3, &site(8));
+        sites.set(3, &[site(8)]);
         let places = sites.changed().expect("another place");
         assert_eq!(places.len(), 1);
         assert_eq!(places[0].1[0].0, 3);
@@ -184,22 +206,22 @@ mod tests {
 
     #[test]
     fn processes_that_are_known_have_places_of_their_own() {
-        let sites = RaiseSites::new(true);
-        sites.set(1, &site(7));
-        sites.set(2, &site(7));
+        let sites = ProbeSites::new("exceptions", true);
+        sites.set(1, &[site(7)]);
+        sites.set(2, &[site(7)]);
         assert_eq!(sites.changed().expect("places").len(), 2);
     }
 
     #[test]
     fn places_are_bounded() {
-        let sites = RaiseSites::new(false);
+        let sites = ProbeSites::new("exceptions", false);
         for pid in 1..=300 {
-            sites.set(pid, &site(pid.into()));
+            sites.set(pid, &[site(pid.into())]);
         }
         assert_eq!(sites.changed().expect("places").len(), MAX_PLACES);
         // There is room again.
         sites.remove(1);
-        sites.set(300, &site(300));
+        sites.set(300, &[site(300)]);
         assert!(sites.all().processes.contains_key(&300));
     }
 }

@@ -1,0 +1,16 @@
+//! Which allocations are recorded.
+
+use crate::limits::ALLOCATION_DISTANCES;
+
+/// From one recorded byte to the next, in bytes: values of the exponential distribution, each as likely as the others.
+/// The only value of the map `ALLOCATION_DISTANCES`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct AllocationDistances {
+    /// At least 1 each.
+    pub bytes: [u64; ALLOCATION_DISTANCES],
+}
+
+#[cfg(feature = "user")]
+// SAFETY: integers without padding, valid for any bytes.
+unsafe impl aya::Pod for AllocationDistances {}

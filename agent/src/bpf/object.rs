@@ -1,0 +1,125 @@
+//! The object with the BPF programs: its maps as large, and its settings as what is profiled needs them.
+
+use std::time::Duration;
+
+use agent_common::layout::KernelLayout;
+use aya::{
+    Ebpf,
+    programs::ProgramType,
+    sys::{BpfHelper, is_helper_supported},
+};
+
+use super::{btf, error::Error, loader, map_sizes};
+use crate::profile::{Kind, RecordedExceptions};
+
+/// Where the registers of a thread are in its kernel stack on kernels without
+/// `bpf_task_pt_regs` (before Linux 5.15): a `pt_regs` of this size at the end of 16 KiB.
+const REGISTERS_IN_STACK: u32 = (16 << 10)
+    - if cfg!(target_arch = "aarch64") {
+        336
+    } else {
+        168
+    };
+
+/// What the BPF programs are loaded with.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// What is sampled.
+    pub kinds: Vec<&'static Kind>,
+    /// Time between two samples of the clock of a CPU.
+    pub period: Duration,
+    /// Start value of the hashes of stacks and code objects.
+    pub hash_seed: u64,
+    /// Whether native and kernel frames are sampled.
+    pub with_native: bool,
+    /// Whether every process is sampled that is not excluded, not only those that were added.
+    pub whole_host: bool,
+    /// Whether there are passes over all threads.
+    pub visits: Visits,
+    /// Whether it is recorded who ends waits for locks.
+    pub lock_releases: bool,
+    /// Which exceptions are recorded.
+    pub exceptions: RecordedExceptions,
+}
+
+/// Whether there are passes over all threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visits {
+    /// No.
+    None,
+    /// Of the threads of all processes that are sampled.
+    OfAll,
+    /// Of those of one process.
+    OfProcess(u32),
+}
+
+/// What the programs have to know about the kernel.
+///
+/// # Errors
+///
+/// When its types cannot be read.
+pub(super) fn kernel_layout() -> Result<KernelLayout, Error> {
+    let mut layout = btf::kernel_layout()?;
+    if !has_task_pt_regs() {
+        layout.registers = REGISTERS_IN_STACK;
+    }
+    Ok(layout)
+}
+
+/// Makes the maps. No program is loaded yet.
+///
+/// # Errors
+///
+/// When the kernel refuses a map.
+pub(super) fn load(options: &LoadOptions, kernel_layout: &KernelLayout) -> Result<Ebpf, Error> {
+    let has = |is_of: fn(&Kind) -> bool| options.kinds.iter().any(|kind| is_of(kind));
+    let pages = has(|kind| kind.pages().is_some());
+    let has_probes = has(Kind::is_of_probe);
+    let mut loader = loader::without_btf();
+    map_sizes::set(
+        &mut loader,
+        options.whole_host,
+        options.visits != Visits::None,
+        options.lock_releases,
+    );
+    let growth = pages || has(Kind::is_growth);
+    map_sizes::set_growth(&mut loader, options.whole_host, growth, pages);
+    map_sizes::set_probes(
+        &mut loader,
+        has(Kind::is_about_exceptions),
+        has(Kind::is_about_allocations),
+    );
+    let with_control_flow = options.exceptions == RecordedExceptions::All;
+    let object = loader
+        .override_global("WHOLE_HOST", &u32::from(options.whole_host), true)
+        .override_global(aya_log::LEVEL, &log_level(), true)
+        .override_global("HASH_SEED", &options.hash_seed, true)
+        .override_global("WITH_NATIVE", &u32::from(options.with_native), true)
+        .override_global("WITH_CONTROL_FLOW", &u32::from(with_control_flow), true)
+        .override_global("WITH_PAGES", &u32::from(pages), true)
+        .override_global("WITH_PROBES", &u32::from(has_probes), true)
+        .override_global("KERNEL_LAYOUT", kernel_layout, true)
+        .load(aya::include_bytes_aligned!(concat!(
+            env!("OUT_DIR"),
+            "/agent.bpf.o"
+        )))?;
+    Ok(object)
+}
+
+/// Whether the kernel has the helper `bpf_task_pt_regs`.
+fn has_task_pt_regs() -> bool {
+    let helper = BpfHelper::BPF_FUNC_task_pt_regs;
+    is_helper_supported(ProgramType::PerfEvent, helper).unwrap_or(false)
+}
+
+/// The log level of the BPF programs, from the agent's own.
+fn log_level() -> u8 {
+    let level = if tracing::enabled!(tracing::Level::TRACE) {
+        aya_log::Level::Trace
+    } else if tracing::enabled!(tracing::Level::DEBUG) {
+        aya_log::Level::Debug
+    } else {
+        aya_log::Level::Info
+    };
+    level.into()
+}

@@ -1,0 +1,169 @@
+//! The probes in allocators, which run where a thread asks for memory.
+
+use std::{collections::HashMap, os::fd::OwnedFd, path::Path};
+
+use agent_common::{
+    counter::Counter,
+    limits::{ALLOCATION_DISTANCES, ALLOCATION_PERIOD_BYTES},
+    maps::AllocationDistances,
+};
+use aya::{
+    Ebpf,
+    maps::{Array, MapData, ProgramArray},
+    programs::UProbe,
+};
+
+use super::{Probes, UprobeEvent};
+use crate::{
+    binaries::probe_points::{ProbePoint, ProbedFunction},
+    bpf::{
+        counters::CounterMap,
+        error::{Error, map_error, program_error},
+        maps,
+    },
+};
+
+/// The programs at the entries of functions.
+const PROGRAMS: [(ProbedFunction, &str); 6] = [
+    (ProbedFunction::Malloc, "on_malloc"),
+    (ProbedFunction::Calloc, "on_calloc"),
+    (ProbedFunction::Realloc, "on_realloc"),
+    (ProbedFunction::AlignedAlloc, "on_aligned_alloc"),
+    (ProbedFunction::PosixMemalign, "on_posix_memalign"),
+    (ProbedFunction::Mmap, "on_mmap"),
+];
+
+/// The program that they end with.
+const ON_ALLOCATION: &str = "on_allocation";
+
+/// The only value: the number of [`ON_ALLOCATION`]. Written by the agent, read by the BPF programs.
+const SAMPLER: &str = "ALLOCATION_SAMPLER";
+
+/// The only value: [`AllocationDistances`]. Written by the agent, read by the BPF programs.
+const DISTANCES: &str = "ALLOCATION_DISTANCES";
+
+/// The probes of allocations, for a thread of its own.
+pub struct AllocationProbes {
+    programs: HashMap<ProbedFunction, OwnedFd>,
+    counters: CounterMap,
+    /// The kernel empties it when nobody has it open.
+    _sampler: ProgramArray<MapData>,
+}
+
+/// What the probes have counted, so far or in a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AllocationCounts {
+    /// How often they have run.
+    pub calls: u64,
+    /// The time for which allocations were recorded, in nanoseconds.
+    pub recording_ns: u64,
+}
+
+/// The programs, and what they need to end with [`ON_ALLOCATION`].
+type Programs = (HashMap<ProbedFunction, OwnedFd>, ProgramArray<MapData>);
+
+impl AllocationProbes {
+    /// Loads the programs, and tries one of them.
+    pub(in crate::bpf) fn load(object: &mut Ebpf) -> Result<Self, Error> {
+        let (programs, sampler) = Self::check(object)?;
+        let mut distances: Array<MapData, AllocationDistances> = maps::take(object, DISTANCES)?;
+        let set = distances.set(0, distances_of(ALLOCATION_PERIOD_BYTES), 0);
+        set.map_err(map_error("write", DISTANCES))?;
+        Ok(Self {
+            programs,
+            counters: CounterMap::again(object)?,
+            _sampler: sampler,
+        })
+    }
+
+    /// Loads the programs, and tries one of them.
+    pub(in crate::bpf) fn check(object: &mut Ebpf) -> Result<Programs, Error> {
+        let program: &mut UProbe = object
+            .program_mut(ON_ALLOCATION)
+            .ok_or(Error::Incomplete(ON_ALLOCATION))?
+            .try_into()
+            .map_err(program_error("load", ON_ALLOCATION))?;
+        let loaded = program.load();
+        loaded.map_err(program_error("load", ON_ALLOCATION))?;
+        let sampling = program.fd().map_err(program_error("load", ON_ALLOCATION))?;
+        let sampling = sampling.try_clone().map_err(|source| Error::System {
+            call: "open a BPF program once more",
+            source,
+        })?;
+        let mut sampler: ProgramArray<MapData> = maps::take(object, SAMPLER)?;
+        let set = sampler.set(0, &sampling, 0);
+        set.map_err(map_error("write", SAMPLER))?;
+        let mut programs = HashMap::new();
+        for (function, name) in PROGRAMS {
+            programs.insert(function, super::load(object, name)?);
+        }
+        if let Some(program) = programs.get(&ProbedFunction::Malloc) {
+            super::check(program)?;
+        }
+        Ok((programs, sampler))
+    }
+
+    /// What they have counted so far.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when the counters cannot be read.
+    pub fn counts(&self) -> Result<AllocationCounts, Error> {
+        Ok(AllocationCounts {
+            calls: self.counters.read(Counter::ALLOCATIONS)?,
+            recording_ns: self.counters.read(Counter::ALLOCATION_NS)?,
+        })
+    }
+}
+
+impl Probes for AllocationProbes {
+    fn attach(
+        &self,
+        file: &Path,
+        point: ProbePoint,
+        process: Option<u32>,
+    ) -> Result<UprobeEvent, Error> {
+        let program = self.programs.get(&point.function);
+        let program = program.ok_or(Error::Incomplete("allocations"))?;
+        super::attach(program, file, point.offset, process)
+    }
+}
+
+/// Distances whose mean is the period: values of the exponential distribution of which each is the middle one of as
+/// large a part of it.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "numbers far below 2^53, and the distances are positive"
+)]
+fn distances_of(period: u64) -> AllocationDistances {
+    let parts = ALLOCATION_DISTANCES as f64;
+    let mut bytes = [0; ALLOCATION_DISTANCES];
+    for (nth, bytes) in bytes.iter_mut().enumerate() {
+        let share = (nth as f64 + 0.5) / parts;
+        *bytes = ((-(-share).ln_1p() * period as f64) as u64).max(1);
+    }
+    AllocationDistances { bytes }
+}
+
+#[cfg(test)]
+#[expect(clippy::cast_precision_loss, reason = "numbers far below 2^53")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_have_the_mean_and_the_spread_of_the_exponential_distribution() {
+        let AllocationDistances { bytes } = distances_of(ALLOCATION_PERIOD_BYTES);
+        let count = bytes.len() as f64;
+        let period = ALLOCATION_PERIOD_BYTES as f64;
+        let mean = bytes.iter().map(|it| *it as f64).sum::<f64>() / count;
+        assert!((mean / period - 1.0).abs() < 1e-3, "{mean}");
+        for multiple in [0.01, 0.1, 0.5, 1.0, 3.0] {
+            let below = bytes.iter().filter(|it| (**it as f64) < multiple * period);
+            let share = below.count() as f64 / count;
+            let expected = 1.0 - f64::exp(-multiple);
+            assert!((share - expected).abs() < 1e-3, "{multiple}: {share}");
+        }
+    }
+}
