@@ -40,7 +40,7 @@ pub use path::file_name;
 pub use procfs::Process;
 #[cfg(feature = "fuzzing")]
 pub use procfs::{is_kernel_thread, numbers};
-pub use task::{is_stopped, thread_comm, thread_ids};
+pub use task::{is_stopped, switches_at_rest, thread_comm, thread_ids};
 #[cfg(feature = "fuzzing")]
 pub use tree::parent;
 pub use tree::{Descendant, descendants};

@@ -44,6 +44,26 @@ pub fn thread_ids(process: &Process) -> HashMap<u32, u32> {
     ids.collect()
 }
 
+/// The context switches of a thread that is on no processor and does not wait for one; [`None`] where it is, has ended,
+/// or that cannot be read.
+///
+/// A thread with the same number twice did not run in between: it is counted when it leaves a processor.
+#[must_use]
+pub fn switches_at_rest(pid: u32, tid: u32) -> Option<u64> {
+    let path = |file| format!("/proc/{pid}/task/{tid}/{file}");
+    let switches = || {
+        let status = read_up_to(&path("status"), STATUS_BYTES)?;
+        let count = |name| numbers(&status, name).first().copied();
+        let voluntary = count("voluntary_ctxt_switches:")?;
+        Some(u64::from(voluntary) + u64::from(count("nonvoluntary_ctxt_switches:")?))
+    };
+    let before = switches()?;
+    // The kernel looks whether the thread has left its processor.
+    let call = read(&path("syscall"))?;
+    let is_at_rest = !call.is_empty() && !call.starts_with(b"running");
+    (is_at_rest && switches()? == before).then_some(before)
+}
+
 /// Whether a process is stopped, by a signal or a debugger.
 #[must_use]
 pub fn is_stopped(pid: u32) -> bool {
@@ -87,6 +107,16 @@ mod tests {
         assert!(!is_stopped(pid));
         assert!(thread_comm(pid, pid).is_some_and(|comm| !comm.is_empty()));
         assert_eq!(thread_comm(pid, u32::MAX), None);
+        assert_eq!(
+            switches_at_rest(
+                pid,
+                rustix::thread::gettid()
+                    .as_raw_nonzero()
+                    .get()
+                    .cast_unsigned()
+            ),
+            None
+        );
         let ids = thread_ids(&Process::open(pid).unwrap());
         assert!(ids.values().any(|id| *id == pid));
     }

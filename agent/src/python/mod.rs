@@ -33,6 +33,7 @@ pub mod remote;
 pub mod text;
 mod thread_pointer;
 pub mod threading;
+pub mod variables;
 pub mod version;
 mod version_hints;
 pub mod versions;

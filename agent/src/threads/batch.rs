@@ -29,14 +29,25 @@ pub struct Batch {
     pub lock_waits: Vec<LockWaitSample>,
     /// Threads that wait for the GIL while its holder runs.
     pub blocked: Vec<BlockedThread>,
-    /// For a snapshot: for how many nanoseconds threads with a stack have not run, by thread, where that is known.
-    pub rests: Vec<(u32, u64)>,
+    /// For a snapshot: threads with a stack that do not run.
+    pub rests: Vec<Rest>,
     /// Stacks, code objects and names of threads.
     pub references: Records,
     /// Unwind tables that walks missed.
     pub wanted_tables: Vec<WantedTable>,
     /// Hashes of what was sent.
     sent: HashSet<u64>,
+}
+
+/// A thread that does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rest {
+    /// The thread, in the initial PID namespace.
+    pub tid: u32,
+    /// For how many nanoseconds it has not run; 0 where that is not known.
+    pub rest_ns: u64,
+    /// Its `pthread_self()`.
+    pub thread_id: u64,
 }
 
 /// A thread that waits for a lock.

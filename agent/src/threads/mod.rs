@@ -38,7 +38,7 @@ mod status;
 mod symbols;
 mod walker;
 
-pub use batch::{Batch, BlockedThread, LockWaitSample, RunningThread};
+pub use batch::{Batch, BlockedThread, LockWaitSample, Rest, RunningThread};
 pub use deadlocks::{DeadlockedThread, Deadlocks};
 pub use gil_locations::GilLocations;
 pub use gil_times::GilTimes;

@@ -18,7 +18,7 @@ use agent_common::{
 };
 use tokio::sync::watch;
 
-use super::batch::{Batch, RunningThread};
+use super::batch::{Batch, Rest, RunningThread};
 use crate::bpf::monotonic_ns;
 
 /// Most threads that are remembered.
@@ -90,6 +90,8 @@ pub struct ProvedStack {
     pub gil_holder: Option<u32>,
     /// For how long it has waited, where that is known.
     pub waited: Option<Duration>,
+    /// What identifies this rest of the thread; [`None`] where it ran.
+    pub rest: Option<Rest>,
     /// Times between which it is of: on the clock of the BPF programs, in nanoseconds.
     pub since_ns: u64,
     /// See [`Self::since_ns`].
@@ -133,7 +135,7 @@ impl Snapshot {
             .iter()
             .map(|waiting| (key(&waiting.sample), waiting.lock))
             .collect();
-        let rests: HashMap<u32, u64> = batch.rests.iter().copied().collect();
+        let rests: HashMap<u32, Rest> = batch.rests.iter().map(|rest| (rest.tid, *rest)).collect();
         let blocked = batch
             .blocked
             .iter()
@@ -155,6 +157,8 @@ impl Snapshot {
             .retain(|key, thread| thread.stack.is_some() || seen.contains(key));
         for sample in &batch.samples {
             let key = key(sample);
+            let rest = rests.get(&sample.tid).copied();
+            let waited = rest.map(|rest| rest.rest_ns).filter(|rest| *rest != 0);
             let stack = is_proved(sample).then(|| ProvedStack {
                 sample: Sample {
                     value: 1,
@@ -163,7 +167,8 @@ impl Snapshot {
                 was_running: false,
                 lock: locks.get(&key).copied().unwrap_or(0),
                 gil_holder: holders.get(&key).copied(),
-                waited: rests.get(&sample.tid).copied().map(Duration::from_nanos),
+                waited: waited.map(Duration::from_nanos),
+                rest,
                 since_ns: sample.time_ns,
                 until_ns,
                 // What a pass cannot read it cannot read a moment later.
@@ -212,6 +217,7 @@ impl Snapshot {
             lock: 0,
             gil_holder: None,
             waited: None,
+            rest: None,
             since_ns: sample.time_ns,
             until_ns: sample.time_ns,
             is_final,

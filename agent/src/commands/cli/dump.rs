@@ -52,6 +52,17 @@ pub(super) struct DumpFlags {
     #[arg(long)]
     tasks: bool,
 
+    /// Arguments and local variables of each Python frame too; their values may be secret
+    #[arg(short, long)]
+    locals: bool,
+
+    /// Characters of a value after which it is cut, 16 to 4096
+    #[arg(
+        long, value_name = "COUNT", default_value_t = 128, requires = "locals",
+        value_parser = clap::value_parser!(u16).range(16..=4096)
+    )]
+    locals_length: u16,
+
     /// Time after which a thread that has no stack yet is shown without one
     #[arg(short, long, value_name = "TIME", default_value = "2s", value_parser = values::duration)]
     timeout: Duration,
@@ -77,6 +88,7 @@ impl TryFrom<DumpFlags> for DumpOptions {
             },
             source: flags.source,
             tasks: flags.tasks,
+            locals: flags.locals.then_some(flags.locals_length.into()),
             timeout: flags.timeout,
             json: flags.json,
         })

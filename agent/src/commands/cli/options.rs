@@ -94,6 +94,8 @@ pub struct DumpOptions {
     pub source: bool,
     /// Whether to show the tasks of asyncio.
     pub tasks: bool,
+    /// Most characters of a value, if arguments and local variables are shown.
+    pub locals: Option<usize>,
     /// Time after which a thread that has no stack yet is shown without one.
     pub timeout: Duration,
     /// Whether to print JSON.

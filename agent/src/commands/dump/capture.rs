@@ -4,6 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 
+use super::variables;
 use crate::{
     aggregate::Filter,
     bpf,
@@ -16,6 +17,7 @@ use crate::{
         self, Periods, Profile, RecordedExceptions,
         kinds::{gil, lock, wall},
     },
+    python::{Interpreter, remote::locals::FrameVariables},
     session::{
         End, EndReason, Examinations, Observer, Origin, SampleTimes, Scope, Session, Settings,
         Signals, memory,
@@ -36,6 +38,8 @@ pub(super) struct Capture {
     pub(super) threads: Vec<SnapshotThread>,
     pub(super) deadlocks: Vec<Vec<DeadlockedThread>>,
     pub(super) processes: HashMap<u32, FoundProcess>,
+    /// The variables of threads, or why there are none, by process and thread; with `--locals`.
+    pub(super) variables: HashMap<(u32, u32), Result<Vec<FrameVariables>, String>>,
     /// For how long stacks were taken.
     pub(super) duration: Duration,
     /// Whether there is a GIL.
@@ -68,6 +72,11 @@ pub(super) async fn take(options: &DumpOptions) -> Result<Capture> {
     let pids = examine::pids(&found);
     let mut interpreters = found.iter().filter_map(|one| one.interpreter.as_ref().ok());
     let has_gil = interpreters.any(|it| !it.flavour.is_free_threaded);
+    let interpreters = found.iter().filter_map(|one| {
+        let interpreter = one.interpreter.as_ref().ok()?;
+        Some((one.process.pid, (**interpreter).clone()))
+    });
+    let interpreters: HashMap<u32, Interpreter> = interpreters.collect();
     let mut signals = Signals::to_end()?;
     let snapshot = Snapshot::default();
     let deadlocks = Deadlocks::default();
@@ -102,6 +111,10 @@ pub(super) async fn take(options: &DumpOptions) -> Result<Capture> {
     let taken = session.take_snapshot(&began, &snapshot, options.timeout, &mut end, &mut found);
     let reason = taken.await?;
     let duration = began.at.elapsed();
+    let variables = match options.locals {
+        Some(characters) => variables::read(&snapshot.threads(), interpreters, characters),
+        None => HashMap::new(),
+    };
     let filter = Filter {
         idle: true,
         ..Filter::default()
@@ -125,6 +138,7 @@ pub(super) async fn take(options: &DumpOptions) -> Result<Capture> {
         threads,
         deadlocks: deadlocks.all(),
         processes: found.0,
+        variables,
         duration,
         has_gil,
     })

@@ -92,6 +92,8 @@ pub(super) struct DumpedThread {
     pub(super) taken: Option<Taken>,
     /// Its stack, leaf first; null where none was proved.
     pub(super) frames: Option<Vec<DumpedFrame>>,
+    /// With `--locals`: why there are no variables, or which are missing.
+    pub(super) locals_note: Option<String>,
 }
 
 /// What a thread did.
@@ -234,6 +236,7 @@ fn dumped_thread(
             let stack = &profile.stacks[sample.stack.0 as usize];
             frames::shown(profile, &stack[markers.count..], wanted)
         }),
+        locals_note: None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{
     colours::Colours,
-    frames::{DumpedFrame, DumpedKind},
+    frames::{DumpedFrame, DumpedKind, DumpedVariables},
 };
 use crate::text::{printable, shortened};
 
@@ -36,7 +36,33 @@ pub(super) fn write_frame(
         let (dim, end) = (colours.dim(), colours.end());
         writeln!(formatter, "{indent}    {dim}{source}{end}")?;
     }
-    Ok(())
+    write_variables(formatter, &frame.variables, indent)
+}
+
+/// Writes arguments and local variables, as `py-spy dump --locals` has them.
+fn write_variables(
+    formatter: &mut fmt::Formatter<'_>,
+    variables: &DumpedVariables,
+    indent: &str,
+) -> fmt::Result {
+    let parts = [
+        ("Arguments", &variables.arguments),
+        ("Locals", &variables.locals),
+    ];
+    for (title, part) in parts {
+        let part = part.as_deref().unwrap_or_default();
+        if !part.is_empty() {
+            writeln!(formatter, "{indent}    {title}:")?;
+        }
+        for variable in part {
+            let (name, value) = (printable(&variable.name), printable(&variable.value));
+            writeln!(formatter, "{indent}        {name}: {value}")?;
+        }
+    }
+    match variables.variables_left_out {
+        0 => Ok(()),
+        more => writeln!(formatter, "{indent}        … {more} more"),
+    }
 }
 
 /// For example `fib (app.py:7)` or `list_sort (python3.12)`.

@@ -28,6 +28,28 @@ pub(super) struct DumpedFrame {
     pub(super) address: Option<String>,
     /// Whether it is inlined into the next one.
     pub(super) inlined: bool,
+    /// Its variables.
+    #[serde(flatten)]
+    pub(super) variables: DumpedVariables,
+}
+
+/// The variables of a frame of Python, with `--locals`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct DumpedVariables {
+    /// Its arguments, in their order; null where they were not read.
+    pub(super) arguments: Option<Vec<DumpedVariable>>,
+    /// Its other variables that have a value; null where they were not read.
+    pub(super) locals: Option<Vec<DumpedVariable>>,
+    /// How many variables with a value are left out.
+    pub(super) variables_left_out: usize,
+}
+
+/// A variable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct DumpedVariable {
+    pub(super) name: String,
+    /// Its value as Python's `repr` has it, else class and address; what is too long ends in `…`.
+    pub(super) value: String,
 }
 
 /// What a frame is.
@@ -70,6 +92,7 @@ fn of_location(profile: &Profile, location: &Location) -> Vec<DumpedFrame> {
         executable: executable.map(|executable| executable.name().into_owned()),
         address: code.map(|code| format!("{:#x}", code.address)),
         inlined: false,
+        variables: DumpedVariables::default(),
     };
     if location.lines.is_empty() {
         return vec![nameless];

@@ -5,12 +5,14 @@ mod colours;
 mod document;
 mod frame_text;
 mod frames;
+mod locals;
 mod source_file;
 mod source_lines;
 mod task_forest;
 mod task_text;
 mod tasks;
 mod text;
+mod variables;
 
 use std::{
     io::{self, IsTerminal as _},
@@ -39,6 +41,9 @@ pub(super) async fn run(options: &DumpOptions) -> Result<ExitCode> {
         for process in &mut document.processes {
             (process.tasks, process.tasks_note) = tasks::of_process(&detector, process.pid);
         }
+    }
+    if options.locals.is_some() {
+        locals::add(&mut document, &capture.variables);
     }
     if options.source {
         source_lines::add(&mut document);

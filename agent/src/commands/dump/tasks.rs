@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::frames::{DumpedFrame, DumpedKind};
+use super::frames::{DumpedFrame, DumpedKind, DumpedVariables};
 use crate::{
     process::{Process, thread_ids},
     python::{
@@ -156,6 +156,7 @@ fn marker(text: &str) -> DumpedFrame {
         executable: None,
         address: None,
         inlined: false,
+        variables: DumpedVariables::default(),
     }
 }
 

@@ -96,6 +96,9 @@ impl Text<'_> {
         let Some(frames) = &thread.frames else {
             return Ok(());
         };
+        if let Some(note) = &thread.locals_note {
+            writeln!(formatter, "    locals: {}", printable(note))?;
+        }
         for frame in frames {
             write_frame(formatter, frame, "    ", colours)?;
         }
@@ -211,7 +214,7 @@ mod tests {
     use super::{
         super::{
             document::{Taken, Waiter},
-            frames::{DumpedFrame, DumpedKind},
+            frames::{DumpedFrame, DumpedKind, DumpedVariables},
         },
         *,
     };
@@ -227,6 +230,7 @@ mod tests {
             executable: executable.map(str::to_owned),
             address: executable.map(|_| "0x1b".to_owned()),
             inlined: false,
+            variables: DumpedVariables::default(),
         }
     }
 
@@ -244,6 +248,7 @@ mod tests {
             collects_garbage: false,
             taken: Some(Taken::Read),
             frames: Some(Vec::new()),
+            locals_note: None,
         }
     }
 

@@ -9,10 +9,12 @@
 mod code;
 mod error;
 mod list;
+pub mod locals;
 mod lock;
 mod memory;
 mod name;
 mod stack;
+mod structure;
 mod target;
 pub mod tasks;
 mod thread_stack;

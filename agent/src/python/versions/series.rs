@@ -2,7 +2,10 @@
 
 use agent_common::layout::Layout;
 
-use crate::python::{coroutines::CoroutineFacts, debug_offsets::Positions, version::Version};
+use crate::python::{
+    coroutines::CoroutineFacts, debug_offsets::Positions, variables::VariableFacts,
+    version::Version,
+};
 
 /// A minor version of CPython.
 #[derive(Debug)]
@@ -21,6 +24,8 @@ pub struct VersionSeries {
     pub debug_offsets: Option<Positions>,
     /// Of its coroutines, where tasks can be read: from 3.14 on.
     pub coroutines: Option<CoroutineFacts>,
+    /// Of the variables of its functions.
+    pub variables: VariableFacts,
 }
 
 impl VersionSeries {

@@ -7,6 +7,7 @@ use agent_common::layout::{
 };
 
 use super::series::VersionSeries;
+use crate::python::variables::VariableFacts;
 
 /// The row of this series.
 pub(super) const SERIES: VersionSeries = VersionSeries {
@@ -17,6 +18,7 @@ pub(super) const SERIES: VersionSeries = VersionSeries {
     runtime_bytes: &[166_680, 166_688, 166_704],
     debug_offsets: None,
     coroutines: None,
+    variables: VariableFacts::V3_11,
 };
 
 const LAYOUT: Layout = Layout {

@@ -11,6 +11,7 @@ use crate::python::debug_offsets::{
     CodePositions, FramePositions, InterpreterPositions, Positions, RuntimePositions,
     TextPositions, ThreadPositions,
 };
+use crate::python::variables::VariableFacts;
 
 /// The row of this series.
 pub(super) const SERIES: VersionSeries = VersionSeries {
@@ -21,6 +22,7 @@ pub(super) const SERIES: VersionSeries = VersionSeries {
     runtime_bytes: &[283_320, 283_336, 283_376, 283_392, 283_408, 283_424],
     debug_offsets: Some(DEBUG_OFFSETS),
     coroutines: None,
+    variables: VariableFacts::V3_12,
 };
 
 const LAYOUT: Layout = Layout {

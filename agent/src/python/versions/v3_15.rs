@@ -12,6 +12,7 @@ use crate::python::debug_offsets::{
     CodePositions, FramePositions, InterpreterPositions, Positions, RuntimePositions,
     TextPositions, ThreadPositions,
 };
+use crate::python::variables::VariableFacts;
 
 /// The row of this series.
 pub(super) const SERIES: VersionSeries = VersionSeries {
@@ -22,6 +23,7 @@ pub(super) const SERIES: VersionSeries = VersionSeries {
     runtime_bytes: &[346_560, 346_568, 346_584],
     debug_offsets: Some(DEBUG_OFFSETS),
     coroutines: Some(COROUTINES),
+    variables: VariableFacts::V3_14,
 };
 
 const LAYOUT: Layout = Layout {

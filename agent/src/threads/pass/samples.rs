@@ -7,7 +7,7 @@ use agent_common::{
 
 use super::Passer;
 use crate::threads::{
-    batch::{LockWaitSample, RunningThread},
+    batch::{LockWaitSample, Rest, RunningThread},
     gil::GilHolders,
     known_thread::{KnownThread, Shown},
 };
@@ -48,8 +48,13 @@ impl Passer {
             Shown::Waiting(reason) => {
                 let sample = known.sample(time_ns, elapsed_ns, reason);
                 self.batch.samples.push(sample);
-                if self.records.snapshot.is_some() && known.rest_ns != 0 {
-                    self.batch.rests.push((sample.tid, known.rest_ns));
+                if self.records.snapshot.is_some() {
+                    let process = self.processes.get(&head.tgid);
+                    self.batch.rests.push(Rest {
+                        tid: sample.tid,
+                        rest_ns: known.rest_ns,
+                        thread_id: process.map_or(0, |it| it.thread_id(head.thread_pointer)),
+                    });
                 }
                 if self.locks.is_some() && reason == WaitReason::LOCK {
                     let of_lock = Sample {

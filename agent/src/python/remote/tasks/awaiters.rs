@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use agent_common::memory::{UserAddr, UserMemory};
 
-use super::{objects::Objects, structure::Structure, task::Awaiter};
+use super::{super::structure::Structure, objects::Objects, task::Awaiter};
 
 /// Most objects that are visited for one task.
 const MAX_OBJECTS: usize = 10_000;

@@ -8,12 +8,11 @@ use agent_common::{
     memory::UserMemory,
 };
 
-use super::structure::Structure;
 use crate::python::{
     asyncio::AsyncioOffsets,
     coroutines::{CoroutineFacts, CoroutineStates},
     debug_offsets::{self, DebugOffsets},
-    remote::Target,
+    remote::{Target, structure::Structure},
 };
 
 /// Largest plausible offset in an object.

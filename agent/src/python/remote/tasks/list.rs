@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 use agent_common::memory::{UserAddr, UserMemory};
 
-use super::{objects::Objects, structure::behind};
+use super::{super::structure::behind, objects::Objects};
 
 /// Most tasks of a process.
 pub(super) const MAX_TASKS: usize = 10_000;

@@ -14,7 +14,6 @@ mod modules;
 mod objects;
 mod reader;
 mod stack;
-mod structure;
 mod task;
 mod types;
 

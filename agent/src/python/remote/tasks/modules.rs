@@ -5,7 +5,7 @@ use agent_common::{
     python::{AttributeName, Attributes},
 };
 
-use super::{objects::Objects, structure::behind};
+use super::{super::structure::behind, objects::Objects};
 
 /// The module with tasks.
 const MODULE: AttributeName = AttributeName::new("_asyncio");

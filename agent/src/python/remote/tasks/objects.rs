@@ -9,8 +9,8 @@ use agent_common::{
 };
 
 use super::{
+    super::structure::{Structure, behind},
     layout::TaskLayout,
-    structure::{Structure, behind},
     types::{Type, Types, class_pointer},
 };
 use crate::python::text;

@@ -8,13 +8,13 @@ use std::{collections::HashMap, time::Instant};
 use agent_common::memory::{UserAddr, UserMemory};
 
 use super::{
+    super::structure::{Structure, behind},
     awaiters::Awaiters,
     error::TasksError,
     layout::TaskLayout,
     list::{Listed, Lists},
     objects::Objects,
     stack::{Activity, Stack},
-    structure::{Structure, behind},
     task::{Task, TaskState, Tasks},
     types::Types,
 };

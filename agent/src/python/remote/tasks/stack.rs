@@ -17,8 +17,8 @@ use agent_common::{
 };
 
 use super::{
+    super::structure::{Structure, behind},
     objects::Objects,
-    structure::{Structure, behind},
     types::Kind,
 };
 use crate::python::remote::{Frame, code::CodeObjects};

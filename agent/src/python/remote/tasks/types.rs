@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use agent_common::memory::{UserAddr, UserMemory};
 
 use super::{
+    super::structure::{Structure, behind},
     layout::TaskLayout,
-    structure::{Structure, behind},
 };
 
 /// `Py_TPFLAGS_LONG_SUBCLASS` and `Py_TPFLAGS_UNICODE_SUBCLASS`.

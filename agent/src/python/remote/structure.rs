@@ -1,6 +1,9 @@
 //! A structure that was copied out of a process.
 
-use agent_common::memory::{Fault, UserAddr, UserMemory};
+use agent_common::{
+    limits::USER_ADDRESS_END,
+    memory::{Fault, UserAddr, UserMemory},
+};
 
 /// Most bytes of a structure.
 const MAX_BYTES: u64 = 64 << 10;
@@ -54,4 +57,20 @@ impl Structure {
 /// The address `offset` bytes behind another one.
 pub(super) fn behind(address: UserAddr, offset: u64) -> UserAddr {
     UserAddr(address.0.wrapping_add(offset))
+}
+
+/// Copies `count` bytes, which may begin anywhere.
+pub(super) fn read_bytes<M: UserMemory>(
+    memory: &M,
+    address: UserAddr,
+    count: usize,
+) -> Result<Vec<u8>, Fault> {
+    let bytes = u32::try_from(count).map_err(|_| Fault)?;
+    if u64::from(bytes) > MAX_BYTES || address.0 >= USER_ADDRESS_END {
+        return Err(Fault);
+    }
+    let mut copy = vec![0; count];
+    // SAFETY: `copy` has this length.
+    unsafe { memory.copy(address, copy.as_mut_ptr(), bytes)? };
+    Ok(copy)
 }

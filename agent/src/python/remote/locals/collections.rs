@@ -1,0 +1,317 @@
+//! The items of containers.
+//!
+//! Invariant: what a container says of its size is checked against the rest of it, and at most so many items are read
+//! as are wanted.
+
+use agent_common::{
+    layout::{InstanceStyle, KeysStyle, Layout},
+    memory::{Fault, UserAddr, UserMemory},
+};
+
+use super::super::structure::{Structure, behind, read_bytes};
+use crate::python::variables::VariableFacts;
+
+/// Most entries of a table that are looked at, many of which may be unused.
+const MAX_SCANNED: u64 = 1 << 16;
+
+/// Entries that are read at once.
+const AT_ONCE: u64 = 256;
+
+/// More items than any container has.
+const MAX_SIZE: u64 = 1 << 44;
+
+/// The hash of an entry of a set that was removed.
+const REMOVED: u64 = u64::MAX;
+
+/// Items: addresses of objects, or of keys and their values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Items {
+    pub(super) entries: Vec<[u64; 2]>,
+    /// Whether there are more.
+    pub(super) is_cut: bool,
+}
+
+/// The items of a tuple, at most `most`.
+pub(super) fn tuple<M: UserMemory>(
+    memory: &M,
+    layout: &Layout,
+    facts: &VariableFacts,
+    object: UserAddr,
+    most: usize,
+) -> Result<Items, Fault> {
+    let body = body(layout, object)?;
+    let size = memory.word(body)?;
+    array(memory, body.field(facts.tuple_items), size, most)
+}
+
+/// The items of a list, at most `most`.
+pub(super) fn list<M: UserMemory>(
+    memory: &M,
+    layout: &Layout,
+    object: UserAddr,
+    most: usize,
+) -> Result<Items, Fault> {
+    let head = Structure::read(memory, body(layout, object)?, 24)?;
+    let [size, items, allocated] = [0, 8, 16].map(|offset| head.word(offset));
+    // While it is sorted it is empty.
+    if size > 0 && size > allocated {
+        return Err(Fault);
+    }
+    array(memory, UserAddr(items), size, most)
+}
+
+fn array<M: UserMemory>(
+    memory: &M,
+    start: UserAddr,
+    size: u64,
+    most: usize,
+) -> Result<Items, Fault> {
+    if size > MAX_SIZE {
+        return Err(Fault);
+    }
+    let count = size.min(most as u64);
+    let mut entries = Vec::new();
+    if count > 0 {
+        let items = Structure::read(memory, start, count * 8)?;
+        entries.extend((0..count).map(|nth| [items.word(nth * 8), 0]));
+    }
+    Ok(Items {
+        entries,
+        is_cut: size > count,
+    })
+}
+
+/// The keys and values of a dictionary in the order in which they were inserted, at most `most`.
+pub(super) fn dictionary<M: UserMemory>(
+    memory: &M,
+    layout: &Layout,
+    object: UserAddr,
+    most: usize,
+) -> Result<Items, Fault> {
+    let fields = &layout.object;
+    let body = body(layout, object)?;
+    if fields.instance == InstanceStyle::OPAQUE {
+        return old_dictionary(memory, body, most);
+    }
+    let used = memory.word(body)?;
+    if used > MAX_SIZE {
+        return Err(Fault);
+    }
+    let keys = UserAddr(memory.word(object.field(fields.dict_keys))?);
+    let values = memory.word(object.field(fields.dict_values))?;
+    let head = Structure::read(memory, keys, 40)?;
+    let (index, count, entry_bytes) = if fields.keys == KeysStyle::SIZE {
+        let size = head.word(8);
+        let width = match size {
+            ..=0xff => 1,
+            ..=0xffff => 2,
+            ..=0xffff_ffff => 4,
+            _ => return Err(Fault),
+        };
+        let count = head.word(32);
+        if count > size {
+            return Err(Fault);
+        }
+        (40 + size * width, count, 24)
+    } else {
+        let (size, index_bytes) = (head.byte(8), head.byte(9));
+        let count = head.word(24);
+        let is_size = size < 44 && (size..=size + 3).contains(&index_bytes);
+        if !is_size || count > 1 << size {
+            return Err(Fault);
+        }
+        let entry_bytes = if head.byte(10) == 0 { 24 } else { 16 };
+        (32 + (1 << index_bytes), count, entry_bytes)
+    };
+    let table = behind(keys, index);
+    if values == 0 {
+        let key = entry_bytes - 16;
+        return Table {
+            start: table,
+            count,
+            entry_bytes,
+            key,
+            value: key + 8,
+        }
+        .items(memory, used, most);
+    }
+    split(
+        memory,
+        layout,
+        UserAddr(values),
+        table,
+        count,
+        entry_bytes,
+        used,
+        most,
+    )
+}
+
+/// A table of entries.
+struct Table {
+    start: UserAddr,
+    /// Its entries, also unused ones.
+    count: u64,
+    entry_bytes: u64,
+    /// Where the key and the value are in an entry.
+    key: u64,
+    value: u64,
+}
+
+impl Table {
+    /// The entries with a key and a value, of which `used` are expected.
+    fn items<M: UserMemory>(&self, memory: &M, used: u64, most: usize) -> Result<Items, Fault> {
+        let mut entries = Vec::new();
+        let wanted = used.min(most as u64);
+        let mut first = 0;
+        while first < self.count && (entries.len() as u64) < wanted {
+            if first >= MAX_SCANNED {
+                return Ok(Items {
+                    entries,
+                    is_cut: true,
+                });
+            }
+            let count = (self.count - first).min(AT_ONCE);
+            let at = behind(self.start, first * self.entry_bytes);
+            let piece = Structure::read(memory, at, count * self.entry_bytes)?;
+            for nth in 0..count {
+                let entry = nth * self.entry_bytes;
+                let pair = [piece.word(entry + self.key), piece.word(entry + self.value)];
+                if pair[0] != 0 && pair[1] != 0 && (entries.len() as u64) < wanted {
+                    entries.push(pair);
+                }
+            }
+            first += count;
+        }
+        if (entries.len() as u64) < wanted {
+            return Err(Fault);
+        }
+        Ok(Items {
+            entries,
+            is_cut: used > wanted,
+        })
+    }
+}
+
+/// A dictionary of an instance, whose keys are those of its class and whose values stand apart.
+#[expect(clippy::too_many_arguments, reason = "what was read of a dictionary")]
+fn split<M: UserMemory>(
+    memory: &M,
+    layout: &Layout,
+    values: UserAddr,
+    table: UserAddr,
+    count: u64,
+    entry_bytes: u64,
+    used: u64,
+    most: usize,
+) -> Result<Items, Fault> {
+    if count > 0xff || used > count {
+        return Err(Fault);
+    }
+    let keys = Structure::read(memory, table, count * entry_bytes)?;
+    let fields = &layout.object;
+    let first = values.field(fields.values_head);
+    let found = Structure::read(memory, first, count * 8)?;
+    let order: Vec<u8> = match fields.instance {
+        InstanceStyle::DICT_OFFSET => (0..=u8::MAX).take(count as usize).collect(),
+        InstanceStyle::INLINE_VALUES => {
+            // The capacity, then the number of values.
+            let head = Structure::read(memory, values, 8)?;
+            let order = behind(first, 8 * u64::from(head.byte(0)));
+            read_bytes(memory, order, head.byte(1).into())?
+        }
+        _ => {
+            // Before the values, the last one first: bytes before them, the number of values, the order.
+            let before = |bytes: u64| UserAddr(values.0.wrapping_sub(bytes));
+            let size = read_bytes(memory, before(2), 1)?[0];
+            let mut order = read_bytes(memory, before(2 + u64::from(size)), size.into())?;
+            order.reverse();
+            order
+        }
+    };
+    let mut entries = Vec::new();
+    for nth in order {
+        let nth = u64::from(nth);
+        let key = keys.word(nth * entry_bytes + entry_bytes - 16);
+        let value = found.word(nth * 8);
+        if key != 0 && value != 0 {
+            entries.push([key, value]);
+        }
+    }
+    if entries.len() as u64 != used {
+        return Err(Fault);
+    }
+    let is_cut = entries.len() > most;
+    entries.truncate(most);
+    Ok(Items { entries, is_cut })
+}
+
+/// A dictionary of 2.7, in the order of its table: `ma_fill`, `ma_used`, `ma_mask`, `ma_table`.
+fn old_dictionary<M: UserMemory>(memory: &M, body: UserAddr, most: usize) -> Result<Items, Fault> {
+    let head = Structure::read(memory, body, 32)?;
+    let [used, mask, start] = [8, 16, 24].map(|offset| head.word(offset));
+    let count = mask.saturating_add(1);
+    if !count.is_power_of_two() || used > count {
+        return Err(Fault);
+    }
+    let table = Table {
+        start: UserAddr(start),
+        count,
+        entry_bytes: 24,
+        key: 8,
+        value: 16,
+    };
+    table.items(memory, used, most)
+}
+
+/// The members of a set in the order of its table: `fill`, `used`, `mask`, `table`.
+pub(super) fn set<M: UserMemory>(
+    memory: &M,
+    layout: &Layout,
+    object: UserAddr,
+    most: usize,
+) -> Result<Items, Fault> {
+    let head = Structure::read(memory, body(layout, object)?, 32)?;
+    let [used, mask, start] = [8, 16, 24].map(|offset| head.word(offset));
+    let count = mask.saturating_add(1);
+    if !count.is_power_of_two() || used > count {
+        return Err(Fault);
+    }
+    let wanted = used.min(most as u64);
+    let mut entries: Vec<[u64; 2]> = Vec::new();
+    let mut first = 0;
+    while first < count && (entries.len() as u64) < wanted {
+        if first >= MAX_SCANNED {
+            return Ok(Items {
+                entries,
+                is_cut: true,
+            });
+        }
+        let piece_count = (count - first).min(AT_ONCE);
+        let at = behind(UserAddr(start), first * 16);
+        let piece = Structure::read(memory, at, piece_count * 16)?;
+        for nth in 0..piece_count {
+            let (key, hash) = (piece.word(nth * 16), piece.word(nth * 16 + 8));
+            if key != 0 && hash != REMOVED && (entries.len() as u64) < wanted {
+                entries.push([key, 0]);
+            }
+        }
+        first += piece_count;
+    }
+    if (entries.len() as u64) < wanted {
+        return Err(Fault);
+    }
+    Ok(Items {
+        entries,
+        is_cut: used > wanted,
+    })
+}
+
+/// What follows the head of an object.
+fn body(layout: &Layout, object: UserAddr) -> Result<UserAddr, Fault> {
+    if object.could_be_structure() {
+        Ok(object.field(layout.object.class + 8))
+    } else {
+        Err(Fault)
+    }
+}
