@@ -71,7 +71,7 @@ pub mod profile {
 pub mod python {
     pub use crate::python::{
         Detector, Error, Interpreter, Version, detect, dwarf, evaluation_loop, gil, inspect,
-        layouts, line_table, marked_code, remote, text, versions,
+        layouts, line_table, marked_code, remote, text, variables, versions,
     };
 }
 

@@ -9,15 +9,16 @@ use std::{
 };
 
 use agent::testing::{
-    binaries::elf::Elf,
+    binaries::elf::{DebugFiles, Elf},
     process::Process,
     python::{
-        Detector, Error, Interpreter,
+        Detector, Error, Interpreter, dwarf,
         layouts::{LayoutSource, LayoutSources},
+        variables::{IntegerStyle, VariableNames},
         versions::series_of,
     },
 };
-use agent_common::layout::Layout;
+use agent_common::layout::{Layout, TextStyle};
 use test_support::child;
 use xtask::interpreters;
 
@@ -86,6 +87,89 @@ fn all_sources_agree() {
         end(child);
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// What is known of variables besides the layout, by the debugging information of each interpreter that has some.
+#[test]
+fn facts_of_variables_are_those_of_debugging_information() {
+    let mut confirmed = 0;
+    for interpreter in interpreters::all().unwrap() {
+        let child = start(&interpreter);
+        let process = Process::open(child.id()).unwrap();
+        let python = Detector::default().detect(&process).unwrap();
+        let elf = Elf::read(process.open_in_root(&python.image).unwrap()).unwrap();
+        let debug_file = DebugFiles::of(&process, &python.image).find(&elf);
+        let facts = series_of(python.version).unwrap().variables;
+        let head = u64::from(python.layout.object.class) + 8;
+        let mut expected = vec![
+            ("PyCodeObject", "co_flags", facts.flags),
+            ("PyCodeObject", "co_argcount", facts.argument_count),
+            ("PyTupleObject", "ob_item", facts.tuple_items),
+        ];
+        if let Some(count) = facts.keyword_only_count {
+            expected.push(("PyCodeObject", "co_kwonlyargcount", count));
+        }
+        expected.extend(match facts.names {
+            VariableNames::Separate {
+                variables,
+                cells,
+                free,
+            } => vec![
+                ("PyCodeObject", "co_varnames", variables),
+                ("PyCodeObject", "co_cellvars", cells),
+                ("PyCodeObject", "co_freevars", free),
+            ],
+            VariableNames::Together { names, kinds } => vec![
+                ("PyCodeObject", "co_localsplusnames", names),
+                ("PyCodeObject", "co_localspluskinds", kinds),
+            ],
+        });
+        // What is read of other objects in the same way in all versions.
+        expected.extend([
+            ("PyListObject", "ob_item", 8),
+            ("PyListObject", "allocated", 16),
+            ("PyFloatObject", "ob_fval", 0),
+            ("PyComplexObject", "cval", 0),
+            ("PyCellObject", "ob_ref", 0),
+        ]);
+        if python.layout.text.style != TextStyle::BYTES {
+            expected.extend([
+                ("PySetObject", "used", 8),
+                ("PySetObject", "mask", 16),
+                ("PySetObject", "table", 24),
+                ("PyDictObject", "ma_used", 0),
+            ]);
+        }
+        if facts.integers == IntegerStyle::Tag {
+            expected.extend([
+                ("PyLongObject", "long_value.lv_tag", 0),
+                ("PyLongObject", "long_value.ob_digit", 8),
+            ]);
+        }
+        let members: Vec<_> = expected.iter().map(|it| (it.0, it.1)).collect();
+        let found = match &debug_file {
+            Some(file) => dwarf::offsets(file, &members),
+            None => dwarf::offsets(&elf, &members),
+        };
+        end(child);
+        let Ok(found) = found else {
+            println!("{interpreter}: no debugging information");
+            continue;
+        };
+        let mut count = 0;
+        for ((structure, member, offset), found) in expected.iter().zip(found) {
+            // A structure that the interpreter's own code does not use is not described.
+            if let Some(found) = found {
+                let offset = head + u64::from(*offset);
+                assert_eq!(found, offset, "{interpreter}: {structure}.{member}");
+                count += 1;
+            }
+        }
+        println!("{interpreter}: {count} of {} members", members.len());
+        assert!(count > 6, "{interpreter}");
+        confirmed += 1;
+    }
+    assert!(confirmed > 0);
 }
 
 /// The fields in which two layouts differ.

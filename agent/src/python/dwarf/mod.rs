@@ -6,7 +6,11 @@
 
 mod error;
 mod layout;
+#[cfg(feature = "testing")]
+mod members;
 mod structures;
 
 pub use error::Error;
 pub use layout::layout;
+#[cfg(feature = "testing")]
+pub use members::offsets;

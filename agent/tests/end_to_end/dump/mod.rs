@@ -1,5 +1,6 @@
 //! The stacks of all threads, now.
 
+mod locals;
 mod output;
 mod stacks;
 mod truth;

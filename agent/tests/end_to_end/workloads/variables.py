@@ -167,7 +167,9 @@ def containers(empty_tuple, empty_list):
     loop.append(loop)
     mapping = {}
     mapping["self"] = mapping
-    known_set = [opaque(value) if IS_OLD else repr(value) for value in (no_members, members, frozen)]
+    show = opaque if IS_OLD else repr
+    known_set = [show(no_members), show(members), show(frozen)]
+    del show
     note(
         "containers",
         texts([("empty_tuple", empty_tuple), ("empty_list", empty_list)]),

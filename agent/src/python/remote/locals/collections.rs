@@ -94,6 +94,9 @@ pub(super) fn dictionary<M: UserMemory>(
         return old_dictionary(memory, body, most);
     }
     let used = memory.word(body)?;
+    if used == 0 {
+        return Ok(Items::default());
+    }
     if used > MAX_SIZE {
         return Err(Fault);
     }

@@ -36,8 +36,8 @@ const DICT_AFTER_FLAGS: u16 = 96;
 /// Most bytes of the name of a class.
 const NAME_BYTES: u64 = 96;
 
-/// Most entries of the dictionary of a class in which its module is looked for: it is one of the first.
-const MODULE_ENTRIES: usize = 16;
+/// Most entries of the dictionary of a class in which its module is looked for: one of the first, but in 2.7.
+const MODULE_ENTRIES: usize = 256;
 
 /// Most characters of the name of a module.
 const MODULE_CHARACTERS: u64 = 100;
@@ -213,8 +213,9 @@ fn ascii<M: UserMemory>(memory: &M, layout: &Layout, object: UserAddr) -> Option
     let state = head.half(fields.state.into()) & u32::from(fields.state_mask)
         | u32::from(fields.state_bits);
     let length = head.word(fields.length.into());
-    let is_ascii = (state >> fields.ascii_bit) & 1 == 1 && (state >> fields.compact_bit) & 1 == 1;
-    if !is_ascii || length > MODULE_CHARACTERS {
+    let bit = |bit: u16| (state >> (bit & 31)) & 1 == 1;
+    let is_ascii = bit(fields.ascii_bit) || fields.style == TextStyle::BYTES;
+    if !is_ascii || !bit(fields.compact_bit) || length > MODULE_CHARACTERS {
         return None;
     }
     let data = object.field(fields.ascii_data);

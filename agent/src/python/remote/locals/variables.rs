@@ -40,12 +40,12 @@ impl<M: UserMemory> LocalsReader<'_, M> {
     /// The variables of a frame that have a value.
     pub(super) fn variables(&mut self, frame: &FoundFrame) -> Result<Variables, Fault> {
         let slots = self.slots(frame.code)?;
-        if slots.is_empty() {
+        let Some(last) = slots.iter().map(|slot| slot.nth).max() else {
             return Ok(Variables::default());
-        }
+        };
         let memory = self.values.memory;
         let first = frame.address.field(self.values.layout.frame.locals);
-        let values = Structure::read(memory, first, 8 * slots.len() as u64)?;
+        let values = Structure::read(memory, first, 8 * (last as u64 + 1))?;
         let mut found = Vec::new();
         for slot in &slots {
             let value = values.word(8 * slot.nth as u64);
