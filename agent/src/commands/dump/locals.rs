@@ -10,7 +10,7 @@ use super::{
     variables::{Found, RAN},
 };
 use crate::{
-    python::remote::locals::{FrameVariables, MAX_FRAMES, Variable},
+    python::remote::locals::{FrameVariables, Variable},
     text::plural,
 };
 
@@ -71,8 +71,8 @@ fn add_to(thread: &mut DumpedThread, found: Option<&Found>) -> Option<String> {
     }
     let missing = count - read;
     (missing > 0).then(|| {
-        let are = plural(missing as u64, "frame has", "frames have");
-        format!("the {missing} outermost {are} none, of {MAX_FRAMES} at most")
+        let frames = plural(missing as u64, "frame", "frames");
+        format!("not read of the outermost {missing} {frames}")
     })
 }
 

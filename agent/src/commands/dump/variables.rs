@@ -3,7 +3,12 @@
 //! Invariant: variables are used only if their thread was on no processor and made no context switch from before the
 //! first read until after the last one.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use agent_common::maps::ThreadState;
 
 use crate::{
     process::{Process, switches_at_rest},
@@ -25,6 +30,9 @@ const ATTEMPTS: u32 = 5;
 /// Bytes of values of all threads, after which there are none.
 const MAX_BYTES: usize = 16 << 20;
 
+/// Time for all threads, after which there are none.
+const MAX_TIME: Duration = Duration::from_secs(5);
+
 /// Why a thread that runs has no variables.
 pub(super) const RAN: &str = "not read, the thread ran";
 
@@ -39,7 +47,10 @@ pub(super) fn read(
 ) -> HashMap<(u32, u32), Found> {
     let detector = Detector::default();
     let mut found = HashMap::new();
-    let mut bytes_left = MAX_BYTES;
+    let mut limits = Limits {
+        bytes: MAX_BYTES,
+        end: Instant::now() + MAX_TIME,
+    };
     for threads in threads.chunk_by(|one, next| one.tgid == next.tgid) {
         let pid = threads[0].tgid;
         let interpreter = interpreters.remove(&pid);
@@ -49,7 +60,7 @@ pub(super) fn read(
             interpreter,
             &detector,
             characters,
-            &mut bytes_left,
+            &mut limits,
         );
         let variables = variables.unwrap_or_else(|why| {
             let all = threads.iter().map(|thread| (thread.tid, Err(why.clone())));
@@ -71,7 +82,7 @@ fn of_process(
     interpreter: Option<Interpreter>,
     detector: &Detector,
     characters: usize,
-    bytes_left: &mut usize,
+    limits: &mut Limits,
 ) -> Result<Vec<(u32, Found)>, String> {
     let unread = |why: &dyn ToString| format!("not read: {}", why.to_string());
     let process = Process::open(pid).map_err(|why| unread(&why))?;
@@ -86,47 +97,64 @@ fn of_process(
     let memory = process.memory().map_err(|why| unread(&why))?;
     let target = Target::from(&interpreter);
     let mut reader = LocalsReader::new(memory, &target.layout, &series.variables, characters);
-    let read_one = |thread: &SnapshotThread| {
+    let list = || -> HashMap<u64, Vec<ThreadState>> {
+        let states = thread_states(memory, &target).unwrap_or_default();
+        states.into_iter().collect()
+    };
+    let mut states = list();
+    let mut read_one = |thread: &SnapshotThread| {
         let rest = thread.stack.and_then(|stack| stack.rest);
         let Some(Rest { thread_id, .. }) = rest else {
             return Err(RAN.to_owned());
         };
-        if *bytes_left == 0 {
-            return Err("not read, others are as long as can be".to_owned());
-        }
         let mut why = RAN;
-        for _ in 0..ATTEMPTS {
+        for attempt in 0..ATTEMPTS {
+            if limits.are_reached() {
+                return Err("not read, others took too long".to_owned());
+            }
             let Some(before) = switches_at_rest(pid, thread.tid) else {
                 continue;
             };
-            let states = thread_states(memory, &target).unwrap_or_default();
-            let states = states.into_iter().find(|(id, _)| *id == thread_id);
-            let frames = match states {
-                Some((_, states)) => reader.frames(thread_id, &states),
-                None => Ok(Vec::new()),
-            };
+            if attempt > 0 {
+                states = list();
+            }
+            let states = states.get(&thread_id).map_or(&[][..], Vec::as_slice);
+            let frames = reader.frames(thread_id, states);
             if switches_at_rest(pid, thread.tid) != Some(before) {
                 continue;
             }
             match frames {
                 Ok(frames) => {
-                    *bytes_left = bytes_left.saturating_sub(bytes(&frames));
+                    limits.count(&frames);
                     return Ok(frames);
                 }
-                Err(_) => why = "not read, frames cannot be followed",
+                Err(_) => why = "not read, the frames do not add up",
             }
         }
         Err(why.to_owned())
     };
-    let mut read_one = read_one;
     let found = threads.iter().map(|thread| (thread.tid, read_one(thread)));
     Ok(found.collect())
 }
 
-/// Bytes of the values of frames.
-fn bytes(frames: &[FrameVariables]) -> usize {
-    let variables = frames.iter().filter_map(|frame| frame.variables.as_ref());
-    let all = variables.flat_map(|it| it.arguments.iter().chain(&it.locals));
-    all.map(|variable| variable.name.len() + variable.value.len())
-        .sum()
+/// What may still be read.
+struct Limits {
+    bytes: usize,
+    end: Instant,
+}
+
+impl Limits {
+    fn are_reached(&self) -> bool {
+        self.bytes == 0 || Instant::now() >= self.end
+    }
+
+    /// Takes the values of frames off.
+    fn count(&mut self, frames: &[FrameVariables]) {
+        let variables = frames.iter().filter_map(|frame| frame.variables.as_ref());
+        let all = variables.flat_map(|it| it.arguments.iter().chain(&it.locals));
+        for variable in all {
+            let bytes = variable.name.len() + variable.value.len();
+            self.bytes = self.bytes.saturating_sub(bytes);
+        }
+    }
 }

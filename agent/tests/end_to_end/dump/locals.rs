@@ -170,7 +170,6 @@ fn objects_that_lie_are_shown_by_class_and_address() {
             ("text", "<str"),
             ("number", "<"),
             ("table", "<dict"),
-            ("wrong_class", "<str"),
             ("no_class", "<unreadable"),
             ("nested", "[<list"),
         ] {

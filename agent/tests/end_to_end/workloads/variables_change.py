@@ -30,7 +30,7 @@ def grow(items, table, members, attributes):
             table.clear()
             members.clear()
             for name in list(vars(attributes)):
-                delattr(attributes, name)
+                vars(attributes).pop(name, None)
 
 
 def wait_with(items, table, members, attributes):

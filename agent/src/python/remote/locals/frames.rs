@@ -12,8 +12,8 @@ use super::{
     LocalsReader,
 };
 
-/// Most frames of a thread that are followed, also those that the interpreter makes for itself.
-const MAX_VISITED: usize = 20_000;
+/// Most frames of a thread that are followed, also those that the interpreter makes for itself: more than are shown.
+const MAX_VISITED: usize = 4_000;
 
 /// `FRAME_OWNED_BY_GENERATOR`.
 const OWNED_BY_GENERATOR: u8 = 1;
@@ -29,7 +29,8 @@ pub(super) struct FoundFrame {
 }
 
 impl<M: UserMemory> LocalsReader<'_, M> {
-    /// The frames of a state of the thread with this `pthread_self()`, the innermost first.
+    /// The frames of a state of the thread with this `pthread_self()`, the innermost first; outer ones are left out
+    /// where there are more than any stack that is shown has.
     pub(super) fn walk(
         &mut self,
         thread_id: u64,
@@ -50,13 +51,13 @@ impl<M: UserMemory> LocalsReader<'_, M> {
         let mut found = Vec::new();
         for _ in 0..MAX_VISITED {
             if address.is_null() {
-                return Ok(found);
+                break;
             }
             let frame = Structure::read(memory, address, layout.frame.bytes.into())?;
             found.extend(self.frame(address, &frame)?);
             address = UserAddr(frame.word(layout.frame.previous.into()));
         }
-        Err(Fault)
+        Ok(found)
     }
 
     /// [`None`] for one that the interpreter hides.

@@ -99,7 +99,7 @@ impl<'a, M: UserMemory> LocalsReader<'a, M> {
     ///
     /// # Errors
     ///
-    /// [`Fault`] when a frame or its variables cannot be read, or there is no end of frames.
+    /// [`Fault`] when a frame or its variables cannot be read, or change.
     pub fn frames(
         &mut self,
         thread_id: u64,

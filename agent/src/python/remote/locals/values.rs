@@ -79,12 +79,30 @@ impl<'a, M: UserMemory> Values<'a, M> {
         output.finish()
     }
 
-    /// What a cell refers to, or the value itself where it is no cell; 0 for nothing.
-    pub(super) fn content_of_cell(&mut self, value: u64) -> Result<u64, Fault> {
-        let object = UserAddr(value & !7);
-        if object.is_null() {
-            return Ok(0);
+    /// The same of what a cell refers to, which other threads may change, or of the value itself where it is no cell.
+    pub(super) fn show_content(&mut self, value: u64, most: usize) -> Result<String, Fault> {
+        for _ in 0..ATTEMPTS {
+            let content = self.content_of_cell(value)?;
+            if content & !7 == 0 {
+                break;
+            }
+            let text = self.show(content, most);
+            if self.content_of_cell(value)? == content {
+                return Ok(text);
+            }
         }
+        // The cell by its class and address.
+        Ok(self.show(value, most))
+    }
+
+    /// Whether a variable is in a cell, and has no value.
+    pub(super) fn is_empty_cell(&mut self, value: u64) -> Result<bool, Fault> {
+        Ok(self.content_of_cell(value)? & !7 == 0)
+    }
+
+    /// What a cell refers to, or the value itself where it is no cell; 0 for nothing.
+    fn content_of_cell(&mut self, value: u64) -> Result<u64, Fault> {
+        let object = UserAddr(value & !7);
         let class = self.types.class_of(self.memory, self.layout, object)?;
         match class.kind {
             Kind::Cell => self.memory.word(self.body(object)),

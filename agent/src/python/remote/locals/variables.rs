@@ -49,13 +49,9 @@ impl<M: UserMemory> LocalsReader<'_, M> {
         let mut found = Vec::new();
         for slot in &slots {
             let value = values.word(8 * slot.nth as u64);
-            let value = if slot.is_cell {
-                self.values.content_of_cell(value)?
-            } else {
-                value
-            };
             // The low bits are a tag from 3.14 on, also of null.
-            if value & !7 != 0 || value & 3 == 3 {
+            let is_set = value & !7 != 0 || value & 3 == 3;
+            if is_set && !(slot.is_cell && self.values.is_empty_cell(value)?) {
                 found.push((slot, value));
             }
         }
@@ -66,10 +62,13 @@ impl<M: UserMemory> LocalsReader<'_, M> {
                 variables.more = found.len() - nth;
                 break;
             }
-            let variable = Variable {
-                name: self.name(UserAddr(slot.name))?,
-                value: self.values.show(*value, self.value_characters),
+            let value = if slot.is_cell {
+                self.values.show_content(*value, self.value_characters)?
+            } else {
+                self.values.show(*value, self.value_characters)
             };
+            let name = self.name(UserAddr(slot.name))?;
+            let variable = Variable { name, value };
             let bytes = variable.name.len() + variable.value.len();
             self.bytes_left = self.bytes_left.saturating_sub(bytes);
             if slot.argument.is_some() {
@@ -77,6 +76,11 @@ impl<M: UserMemory> LocalsReader<'_, M> {
             } else {
                 variables.locals.push(variable);
             }
+        }
+        // From 3.13 on other threads can set them.
+        let after = Structure::read(memory, first, 8 * (last as u64 + 1))?;
+        if after.bytes() != values.bytes() {
+            return Err(Fault);
         }
         Ok(variables)
     }
