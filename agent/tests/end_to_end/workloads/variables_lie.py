@@ -34,7 +34,7 @@ def wait_with(honest):
     set_word(text, HEAD, 2 ** 61)
     set_word(data, HEAD, 2 ** 61)
     set_word(number, HEAD, 2 ** 50)
-    set_word(table, HEAD, 2 ** 40)
+    set_word(table, HEAD + 8 * IS_OLD, 2 ** 40)
     set_word(wrong_class, HEAD - 8, id(str))
     set_word(no_class, HEAD - 8, 2 ** 47 - 8)
     set_word(nested[0], HEAD, 2 ** 59)
