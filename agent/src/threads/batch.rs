@@ -45,7 +45,7 @@ pub struct Rest {
     /// The thread, in the initial PID namespace.
     pub tid: u32,
     /// For how many nanoseconds it has not run; 0 where that is not known.
-    pub rest_ns: u64,
+    pub duration_ns: u64,
     /// Its `pthread_self()`.
     pub thread_id: u64,
 }

@@ -158,7 +158,9 @@ impl Snapshot {
         for sample in &batch.samples {
             let key = key(sample);
             let rest = rests.get(&sample.tid).copied();
-            let waited = rest.map(|rest| rest.rest_ns).filter(|rest| *rest != 0);
+            let waited = rest
+                .map(|rest| rest.duration_ns)
+                .filter(|duration| *duration != 0);
             let stack = is_proved(sample).then(|| ProvedStack {
                 sample: Sample {
                     value: 1,

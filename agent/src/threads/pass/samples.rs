@@ -52,7 +52,7 @@ impl Passer {
                     let process = self.processes.get(&head.tgid);
                     self.batch.rests.push(Rest {
                         tid: sample.tid,
-                        rest_ns: known.rest_ns,
+                        duration_ns: known.rest_ns,
                         thread_id: process.map_or(0, |it| it.thread_id(head.thread_pointer)),
                     });
                 }

@@ -106,9 +106,9 @@ pub(super) fn dictionary<M: UserMemory>(
     let (index, count, entry_bytes) = if fields.keys == KeysStyle::SIZE {
         let size = head.word(8);
         let width = match size {
-            ..=0xff => 1,
-            ..=0xffff => 2,
-            ..=0xffff_ffff => 4,
+            0..=0xff => 1,
+            0x100..=0xffff => 2,
+            0x1_0000..=0xffff_ffff => 4,
             _ => return Err(Fault),
         };
         let count = head.word(32);
@@ -208,7 +208,8 @@ fn split<M: UserMemory>(
     used: u64,
     most: usize,
 ) -> Result<Items, Fault> {
-    if count > 0xff || used > count {
+    let most_values = u8::try_from(count).map_err(|_| Fault)?;
+    if used > count {
         return Err(Fault);
     }
     let keys = Structure::read(memory, table, count * entry_bytes)?;
@@ -216,7 +217,7 @@ fn split<M: UserMemory>(
     let first = values.field(fields.values_head);
     let found = Structure::read(memory, first, count * 8)?;
     let order: Vec<u8> = match fields.instance {
-        InstanceStyle::DICT_OFFSET => (0..=u8::MAX).take(count as usize).collect(),
+        InstanceStyle::DICT_OFFSET => (0..most_values).collect(),
         InstanceStyle::INLINE_VALUES => {
             // The capacity, then the number of values.
             let head = Structure::read(memory, values, 8)?;

@@ -1,5 +1,7 @@
 //! Numbers as Python writes them.
 
+use std::fmt::Write as _;
+
 /// Bits of a digit of an integer.
 const DIGIT_BITS: u32 = 30;
 
@@ -30,7 +32,8 @@ pub(super) fn integer(is_negative: bool, digits: &[u32]) -> Option<String> {
     let mut text = String::from(if is_negative { "-" } else { "" });
     text += &parts.next().map_or_else(String::new, u64::to_string);
     for part in parts {
-        text += &format!("{part:0PLACES$}");
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{part:0PLACES$}");
     }
     Some(text)
 }
