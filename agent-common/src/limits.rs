@@ -63,6 +63,9 @@ pub const MAX_COUNTED_PROBE_NS: u64 = 20_000;
 /// Bytes that are allocated for each sample, on average, where these are not too many.
 pub const ALLOCATION_PERIOD_BYTES: u64 = 512 << 10;
 
+/// The largest allocation that is recorded: nobody gets more, and sums of what is only asked for have to stay numbers.
+pub const MAX_ALLOCATION_BYTES: u64 = 1 << 40;
+
 /// Distances between samples of allocations of which one is drawn at a time; a power of two.
 pub const ALLOCATION_DISTANCES: usize = 1024;
 

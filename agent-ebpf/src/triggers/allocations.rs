@@ -16,8 +16,8 @@
 use agent_common::{
     counter::Counter,
     limits::{
-        ALLOCATION_DISTANCES as DISTANCES, ALLOCATION_WINDOW_NS, MAX_ALLOCATION_DOUBLINGS,
-        MAX_ALLOCATION_SAMPLES, MAX_COUNTED_PROBE_NS,
+        ALLOCATION_DISTANCES as DISTANCES, ALLOCATION_WINDOW_NS, MAX_ALLOCATION_BYTES,
+        MAX_ALLOCATION_DOUBLINGS, MAX_ALLOCATION_SAMPLES, MAX_COUNTED_PROBE_NS,
     },
     record::ProfileKind,
 };
@@ -144,6 +144,9 @@ fn is_of_allocation(bytes: u64) -> bool {
 #[inline(always)]
 fn sample_if_due(context: &ProbeContext, bytes: u64) -> u32 {
     count(Counter::ALLOCATIONS);
+    if bytes > MAX_ALLOCATION_BYTES {
+        return 0;
+    }
     let Some(sampled) = SAMPLED_ALLOCATIONS.get_ptr_mut(0) else {
         return 0;
     };

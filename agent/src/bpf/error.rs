@@ -118,7 +118,7 @@ fn probe_hint(source: &io::Error) -> &'static str {
     if source.kind() == io::ErrorKind::PermissionDenied {
         ": they require CAP_SYS_ADMIN, which the agent has in effect only while it attaches them; give it to the agent \
          (root on the host has it; containers: --cap-add=SYS_ADMIN; systemd: CAP_SYS_ADMIN in AmbientCapabilities and \
-         CapabilityBoundingSet), or leave out the event exceptions"
+         CapabilityBoundingSet), or leave out the events alloc and exceptions"
     } else {
         ""
     }

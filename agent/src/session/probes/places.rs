@@ -11,7 +11,7 @@ use tracing::{debug, warn};
 use super::sites::{Openers, Place, ProbeSites};
 use crate::{
     binaries::probe_points::ProbePoint,
-    bpf::{Probes, UprobeEvent},
+    bpf::{Error, Probes, UprobeEvent},
     process::{Process, RegularFile},
 };
 
@@ -117,9 +117,8 @@ impl Places {
             }
         }
         for (place, error) in refused {
-            // The process may have ended.
             debug!(?place, "{error}");
-            if !std::mem::replace(&mut self.has_warned, true) && place.process.is_none() {
+            if !is_about_ended_process(&error) && !std::mem::replace(&mut self.has_warned, true) {
                 let subject = self.subject;
                 warn!("{subject} of some processes are not recorded: {error}");
             }
@@ -135,4 +134,9 @@ impl Places {
             place.attached.clear();
         }
     }
+}
+
+/// Whether a probe was refused because its process has ended.
+fn is_about_ended_process(error: &Error) -> bool {
+    matches!(error, Error::Probe { source } if source.raw_os_error() == Some(libc::ESRCH))
 }

@@ -96,6 +96,18 @@ def asked(make):
     return asked
 
 
+def wait_for_probe():
+    """Until the agent knows this process, and `malloc` has a breakpoint: behind an `endbr64` if it begins with one."""
+    function = ctypes.cast(ctypes.CDLL("libc.so.6").malloc, ctypes.c_void_p).value
+    for _ in range(200):
+        code = ctypes.string_at(function, 5)
+        if b"\xcc" in (code[:1], code[4:]):
+            break
+        time.sleep(0.1)
+    # And the other functions.
+    time.sleep(0.5)
+
+
 def run(calls):
     for make, count in zip(MAKERS, calls):
         for _ in range(count):
@@ -120,14 +132,15 @@ def flood():
     libc.free.argtypes = [ctypes.c_void_p]
     for _ in range(200000):
         libc.free(libc.malloc(1 << 30))
+    # Nobody gets it.
+    libc.malloc(1 << 62)
 
 
 def main():
     megabytes = int(sys.argv[1])
     how = sys.argv[2:]
     sizes = [asked(make) for make in MAKERS]
-    # Until the agent knows it, and has the probes.
-    time.sleep(1)
+    wait_for_probe()
     calls = [megabytes * 1000000 // size // 100 * 100 or 100 for size in sizes]
     times = 1
     if "fork" in how:
