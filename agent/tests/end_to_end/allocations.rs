@@ -155,7 +155,10 @@ fn a_free_threaded_build_is_said_to_have_its_own_allocator() {
         |interpreter| {
             let target = Target::start(interpreter, "waiting");
             let pid = target.pid().to_string();
-            let options = ["--pid", &pid, "--event", "alloc", "--duration", "1"];
+            let folder = TempDir::new().unwrap();
+            let file = folder.path().join("allocated.folded");
+            let mut options = vec!["--pid", &pid, "--event", "alloc", "--duration", "1"];
+            options.extend(["--output", file.to_str().unwrap()]);
             let capture = Running::start(&options).finish();
             let messages = &capture.messages;
             let sentence = "a free-threaded build has an allocator of its own";
@@ -195,7 +198,10 @@ fn a_killed_agent_leaves_no_breakpoints() {
     let original = code_bytes(pid);
     assert!(original.len() >= 6, "{original:x?}");
     let id = pid.to_string();
-    let options = ["--pid", &id, "--event", "alloc", "--duration", "10m"];
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("allocated.folded");
+    let mut options = vec!["--pid", &id, "--event", "alloc", "--duration", "10m"];
+    options.extend(["--output", file.to_str().unwrap()]);
     let mut agent = Running::start(&options);
     child::wait_until("the breakpoints are there", || {
         let changed = code_bytes(pid);
