@@ -13,18 +13,14 @@ use std::{
 
 use agent_common::{limits::ALLOCATION_PERIOD_BYTES, record::Sample};
 use anyhow::Result;
-use tracing::{debug, warn};
+use tracing::debug;
 
-use super::probes::{Places, ProbeSites};
+use super::probes::{Places, ProbeSites, Recording};
 use crate::{
     binaries::probe_points::{ProbePoint, ProbedFunction},
     bpf::{AllocationCounts, AllocationProbes, Error, Probes as _},
     process::{Process, maps::Mapping},
-    workers::StoppableThread,
 };
-
-/// Most time for attaching the probes when the session starts, and for detaching them when it ends.
-const LIMIT: Duration = Duration::from_secs(2);
 
 /// How often other places are looked for, and the counts taken.
 const LOOK: Duration = Duration::from_millis(10);
@@ -36,7 +32,7 @@ const MEASURED_CALLS: u32 = 2_000;
 pub(super) struct Allocations {
     /// What the probes have cost so far and was not reported yet, in nanoseconds.
     cost_ns: Arc<AtomicU64>,
-    thread: Option<StoppableThread>,
+    recording: Recording,
 }
 
 impl Allocations {
@@ -45,25 +41,16 @@ impl Allocations {
     /// # Errors
     ///
     /// When the thread cannot be started.
-    pub(super) fn start(probes: AllocationProbes, sites: ProbeSites) -> Result<Self> {
-        let (attach, attached) = mpsc::channel();
+    pub(super) fn start(probes: AllocationProbes, sites: &ProbeSites) -> Result<Self> {
         let cost_ns = Arc::new(AtomicU64::new(0));
         let recorder = Recorder {
             probes,
-            places: Places::new(sites, "allocations"),
+            places: Places::new(sites.clone()),
             cost_ns: cost_ns.clone(),
         };
-        let thread = StoppableThread::start("allocations", move |stopped| {
-            if let Err(error) = recorder.run(stopped, attach) {
-                warn!("allocations are no longer recorded: {error}");
-            }
-        })?;
-        // Where a process holds it up the session begins without.
-        let _ = attached.recv_timeout(LIMIT);
-        Ok(Self {
-            cost_ns,
-            thread: Some(thread),
-        })
+        let recording =
+            Recording::start(sites, |stopped, attached| recorder.run(stopped, attached))?;
+        Ok(Self { cost_ns, recording })
     }
 
     /// What the probes have cost the profiled processes since the last call.
@@ -73,15 +60,7 @@ impl Allocations {
 
     /// Detaches the probes: no allocation is recorded when this returns.
     pub(super) fn stop(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            thread.stop(LIMIT);
-        }
-    }
-}
-
-impl Drop for Allocations {
-    fn drop(&mut self) {
-        self.stop();
+        self.recording.stop();
     }
 }
 

@@ -300,11 +300,11 @@ impl Session {
     /// When the kernel refuses the events.
     pub fn start(&mut self) -> Result<Began> {
         if let Some(probe) = self.bpf.take_raise_probe() {
-            let raises = Raises::start(probe, self.raise_sites.clone())?;
+            let raises = Raises::start(probe, &self.raise_sites)?;
             self.raises = Some(Box::new(raises));
         }
         if let Some(probes) = self.bpf.take_allocation_probes() {
-            let allocations = Allocations::start(probes, self.allocation_sites.clone())?;
+            let allocations = Allocations::start(probes, &self.allocation_sites)?;
             self.allocations = Some(Box::new(allocations));
         }
         if let Some(events) = self.page_events.take()

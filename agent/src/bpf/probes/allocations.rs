@@ -1,6 +1,6 @@
 //! The probes in allocators, which run where a thread asks for memory.
 
-use std::{collections::HashMap, os::fd::OwnedFd, path::Path};
+use std::{collections::HashMap, path::Path};
 
 use agent_common::{
     counter::Counter,
@@ -10,7 +10,7 @@ use agent_common::{
 use aya::{
     Ebpf,
     maps::{Array, MapData, ProgramArray},
-    programs::UProbe,
+    programs::ProgramFd,
 };
 
 use super::{Probes, UprobeEvent};
@@ -18,7 +18,7 @@ use crate::{
     binaries::probe_points::{ProbePoint, ProbedFunction},
     bpf::{
         counters::CounterMap,
-        error::{Error, map_error, program_error},
+        error::{Error, map_error},
         maps,
     },
 };
@@ -44,7 +44,7 @@ const DISTANCES: &str = "ALLOCATION_DISTANCES";
 
 /// The probes of allocations, for a thread of its own.
 pub struct AllocationProbes {
-    programs: HashMap<ProbedFunction, OwnedFd>,
+    programs: HashMap<ProbedFunction, ProgramFd>,
     counters: CounterMap,
     /// The kernel empties it when nobody has it open.
     _sampler: ProgramArray<MapData>,
@@ -60,7 +60,7 @@ pub struct AllocationCounts {
 }
 
 /// The programs, and what they need to end with [`ON_ALLOCATION`].
-type Programs = (HashMap<ProbedFunction, OwnedFd>, ProgramArray<MapData>);
+type Programs = (HashMap<ProbedFunction, ProgramFd>, ProgramArray<MapData>);
 
 impl AllocationProbes {
     /// Loads the programs, and tries one of them.
@@ -78,18 +78,7 @@ impl AllocationProbes {
 
     /// Loads the programs, and tries one of them.
     pub(in crate::bpf) fn check(object: &mut Ebpf) -> Result<Programs, Error> {
-        let program: &mut UProbe = object
-            .program_mut(ON_ALLOCATION)
-            .ok_or(Error::Incomplete(ON_ALLOCATION))?
-            .try_into()
-            .map_err(program_error("load", ON_ALLOCATION))?;
-        let loaded = program.load();
-        loaded.map_err(program_error("load", ON_ALLOCATION))?;
-        let sampling = program.fd().map_err(program_error("load", ON_ALLOCATION))?;
-        let sampling = sampling.try_clone().map_err(|source| Error::System {
-            call: "open a BPF program once more",
-            source,
-        })?;
+        let sampling = super::load(object, ON_ALLOCATION)?;
         let mut sampler: ProgramArray<MapData> = maps::take(object, SAMPLER)?;
         let set = sampler.set(0, &sampling, 0);
         set.map_err(map_error("write", SAMPLER))?;

@@ -13,12 +13,12 @@ pub use self::{
     raises::{RaiseCounts, RaiseProbe},
 };
 
-use std::{
-    os::fd::{AsFd as _, OwnedFd},
-    path::Path,
-};
+use std::{os::fd::AsFd as _, path::Path};
 
-use aya::{Ebpf, programs::UProbe};
+use aya::{
+    Ebpf,
+    programs::{ProgramFd, UProbe},
+};
 
 use super::{
     error::{Error, program_error},
@@ -43,7 +43,7 @@ pub trait Probes {
 }
 
 /// Loads a program.
-fn load(object: &mut Ebpf, name: &'static str) -> Result<OwnedFd, Error> {
+fn load(object: &mut Ebpf, name: &'static str) -> Result<ProgramFd, Error> {
     let program: &mut UProbe = object
         .program_mut(name)
         .ok_or(Error::Incomplete(name))?
@@ -51,20 +51,19 @@ fn load(object: &mut Ebpf, name: &'static str) -> Result<OwnedFd, Error> {
         .map_err(program_error("load", name))?;
     program.load().map_err(program_error("load", name))?;
     let descriptor = program.fd().map_err(program_error("load", name))?;
-    let descriptor = descriptor.as_fd().try_clone_to_owned();
-    descriptor.map_err(|source| Error::System {
+    descriptor.try_clone().map_err(|source| Error::System {
         call: "open a BPF program once more",
         source,
     })
 }
 
 /// Tries a program where it changes no code: at the header of the agent's own file.
-fn check(program: &OwnedFd) -> Result<(), Error> {
+fn check(program: &ProgramFd) -> Result<(), Error> {
     attach(program, Path::new("/proc/self/exe"), 0, None).map(drop)
 }
 
 fn attach(
-    program: &OwnedFd,
+    program: &ProgramFd,
     file: &Path,
     offset: u64,
     process: Option<u32>,

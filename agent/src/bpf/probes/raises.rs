@@ -1,11 +1,12 @@
 //! The probe in interpreters, which runs where an exception leaves a frame.
 
-use std::{os::fd::OwnedFd, path::Path};
+use std::path::Path;
 
 use agent_common::{counter::Counter, maps::RaiseWindows};
 use aya::{
     Ebpf,
     maps::{Array, MapData},
+    programs::ProgramFd,
 };
 
 use super::{Probes, UprobeEvent};
@@ -26,7 +27,7 @@ const RAISE_WINDOWS: &str = "RAISE_WINDOWS";
 
 /// The probe of exceptions, for a thread of its own.
 pub struct RaiseProbe {
-    program: OwnedFd,
+    program: ProgramFd,
     windows: Array<MapData, RaiseWindows>,
     counters: CounterMap,
 }
@@ -65,7 +66,7 @@ impl RaiseProbe {
     }
 
     /// Loads the program, and tries it.
-    pub(in crate::bpf) fn check(object: &mut Ebpf) -> Result<OwnedFd, Error> {
+    pub(in crate::bpf) fn check(object: &mut Ebpf) -> Result<ProgramFd, Error> {
         let program = super::load(object, ON_TRACEBACK)?;
         super::check(&program)?;
         Ok(program)

@@ -1,6 +1,7 @@
 //! Where probes are attached, and attaching them.
 
 mod places;
+mod recording;
 mod sites;
 
-pub(super) use self::{places::Places, sites::ProbeSites};
+pub(super) use self::{places::Places, recording::Recording, sites::ProbeSites};

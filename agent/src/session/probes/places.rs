@@ -21,8 +21,6 @@ const TRIED_AGAIN: Duration = Duration::from_secs(5);
 /// The files in which processes have functions with probes, as [`ProbeSites`] know them.
 pub(in crate::session) struct Places {
     sites: ProbeSites,
-    /// What is recorded, as in `exceptions are not recorded`.
-    subject: &'static str,
     files: HashMap<Place, OpenFile>,
     retry: Option<Instant>,
     /// Whether the log says that a probe was refused.
@@ -39,10 +37,9 @@ struct OpenFile {
 }
 
 impl Places {
-    pub(in crate::session) fn new(sites: ProbeSites, subject: &'static str) -> Self {
+    pub(in crate::session) fn new(sites: ProbeSites) -> Self {
         Self {
             sites,
-            subject,
             files: HashMap::new(),
             retry: None,
             has_warned: false,
@@ -89,7 +86,7 @@ impl Places {
         if let Some(opened) = opened {
             self.files.insert(place, opened);
         } else {
-            let subject = self.subject;
+            let subject = self.sites.subject();
             debug!(
                 ?place,
                 "a file for the probes of {subject} cannot be opened"
@@ -119,7 +116,7 @@ impl Places {
         for (place, error) in refused {
             debug!(?place, "{error}");
             if !is_about_ended_process(&error) && !std::mem::replace(&mut self.has_warned, true) {
-                let subject = self.subject;
+                let subject = self.sites.subject();
                 warn!("{subject} of some processes are not recorded: {error}");
             }
             self.files.remove(&place);

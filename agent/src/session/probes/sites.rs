@@ -62,6 +62,11 @@ impl ProbeSites {
         }))
     }
 
+    /// What is recorded, as in `exceptions are recorded`.
+    pub(super) fn subject(&self) -> &'static str {
+        self.0.subject
+    }
+
     /// Adds a process, or replaces what was known of it.
     pub(in crate::session) fn set(&self, pid: u32, sites: &[ProbeSite]) {
         let places = sites.iter().filter_map(|site| {

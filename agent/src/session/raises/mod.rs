@@ -16,25 +16,19 @@ mod estimate;
 mod recorder;
 mod schedule;
 
-use std::{sync::mpsc, time::Duration};
-
 use anyhow::Result;
-use tracing::warn;
 
 use self::{
     estimate::{RaiseEstimate, SharedEstimate},
     recorder::Recorder,
 };
-use super::probes::ProbeSites;
-use crate::{bpf::RaiseProbe, workers::StoppableThread};
-
-/// Most time for attaching the probe when the session starts, and for detaching it when it ends.
-const LIMIT: Duration = Duration::from_secs(2);
+use super::probes::{ProbeSites, Recording};
+use crate::bpf::RaiseProbe;
 
 /// Records exceptions until this is dropped.
 pub(super) struct Raises {
     estimate: SharedEstimate,
-    thread: Option<StoppableThread>,
+    recording: Recording,
 }
 
 impl Raises {
@@ -43,20 +37,14 @@ impl Raises {
     /// # Errors
     ///
     /// When the thread cannot be started.
-    pub(super) fn start(probe: RaiseProbe, sites: ProbeSites) -> Result<Self> {
-        let (attach, attached) = mpsc::channel();
+    pub(super) fn start(probe: RaiseProbe, sites: &ProbeSites) -> Result<Self> {
         let estimate = SharedEstimate::default();
-        let recorder = Recorder::new(probe, sites, estimate.clone());
-        let thread = StoppableThread::start("exceptions", move |stopped| {
-            if let Err(error) = recorder.run(stopped, attach) {
-                warn!("exceptions are no longer recorded: {error}");
-            }
-        })?;
-        // Where a process holds it up the session begins without.
-        let _ = attached.recv_timeout(LIMIT);
+        let recorder = Recorder::new(probe, sites.clone(), estimate.clone());
+        let recording =
+            Recording::start(sites, |stopped, attached| recorder.run(stopped, attached))?;
         Ok(Self {
             estimate,
-            thread: Some(thread),
+            recording,
         })
     }
 
@@ -67,14 +55,6 @@ impl Raises {
 
     /// Detaches the probe: no exception is recorded when this returns.
     pub(super) fn stop(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            thread.stop(LIMIT);
-        }
-    }
-}
-
-impl Drop for Raises {
-    fn drop(&mut self) {
-        self.stop();
+        self.recording.stop();
     }
 }

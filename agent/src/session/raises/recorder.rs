@@ -48,7 +48,7 @@ impl Recorder {
     pub(super) fn new(probe: RaiseProbe, sites: ProbeSites, estimate: SharedEstimate) -> Self {
         Self {
             probe,
-            places: Places::new(sites, "exceptions"),
+            places: Places::new(sites),
             is_attached: true,
             attaching_ns: 0,
             credit: Credit::default(),

@@ -128,15 +128,12 @@ pub(super) fn dictionary<M: UserMemory>(
     };
     let table = behind(keys, index);
     if values == 0 {
-        let key = entry_bytes - 16;
-        return Table {
+        let table = Table {
             start: table,
             count,
             entry_bytes,
-            key,
-            value: key + 8,
-        }
-        .items(memory, used, most);
+        };
+        return table.pairs(memory, used, most, entry_bytes - 16);
     }
     split(
         memory,
@@ -156,14 +153,17 @@ struct Table {
     /// Its entries, also unused ones.
     count: u64,
     entry_bytes: u64,
-    /// Where the key and the value are in an entry.
-    key: u64,
-    value: u64,
 }
 
 impl Table {
-    /// The entries with a key and a value, of which `used` are expected.
-    fn items<M: UserMemory>(&self, memory: &M, used: u64, most: usize) -> Result<Items, Fault> {
+    /// What `item` makes of the entries, [`None`] for an unused one; `used` items are expected.
+    fn items<M: UserMemory>(
+        &self,
+        memory: &M,
+        used: u64,
+        most: usize,
+        item: impl Fn(&Structure, u64) -> Option<[u64; 2]>,
+    ) -> Result<Items, Fault> {
         let mut entries = Vec::new();
         let wanted = used.min(most as u64);
         let mut first = 0;
@@ -178,10 +178,10 @@ impl Table {
             let at = behind(self.start, first * self.entry_bytes);
             let piece = Structure::read(memory, at, count * self.entry_bytes)?;
             for nth in 0..count {
-                let entry = nth * self.entry_bytes;
-                let pair = [piece.word(entry + self.key), piece.word(entry + self.value)];
-                if pair[0] != 0 && pair[1] != 0 && (entries.len() as u64) < wanted {
-                    entries.push(pair);
+                if let Some(found) = item(&piece, nth * self.entry_bytes)
+                    && (entries.len() as u64) < wanted
+                {
+                    entries.push(found);
                 }
             }
             first += count;
@@ -192,6 +192,20 @@ impl Table {
         Ok(Items {
             entries,
             is_cut: used > wanted,
+        })
+    }
+
+    /// The keys with a value, each before its value, the first of them `key` bytes into the table.
+    fn pairs<M: UserMemory>(
+        &self,
+        memory: &M,
+        used: u64,
+        most: usize,
+        key: u64,
+    ) -> Result<Items, Fault> {
+        self.items(memory, used, most, |entries, entry| {
+            let pair = [entries.word(entry + key), entries.word(entry + key + 8)];
+            (!pair.contains(&0)).then_some(pair)
         })
     }
 }
@@ -262,10 +276,8 @@ fn old_dictionary<M: UserMemory>(memory: &M, body: UserAddr, most: usize) -> Res
         start: UserAddr(start),
         count,
         entry_bytes: 24,
-        key: 8,
-        value: 16,
     };
-    table.items(memory, used, most)
+    table.pairs(memory, used, most, 8)
 }
 
 /// The members of a set in the order of its table: `fill`, `used`, `mask`, `table`.
@@ -281,33 +293,14 @@ pub(super) fn set<M: UserMemory>(
     if !count.is_power_of_two() || used > count {
         return Err(Fault);
     }
-    let wanted = used.min(most as u64);
-    let mut entries: Vec<[u64; 2]> = Vec::new();
-    let mut first = 0;
-    while first < count && (entries.len() as u64) < wanted {
-        if first >= MAX_SCANNED {
-            return Ok(Items {
-                entries,
-                is_cut: true,
-            });
-        }
-        let piece_count = (count - first).min(AT_ONCE);
-        let at = behind(UserAddr(start), first * 16);
-        let piece = Structure::read(memory, at, piece_count * 16)?;
-        for nth in 0..piece_count {
-            let (key, hash) = (piece.word(nth * 16), piece.word(nth * 16 + 8));
-            if key != 0 && hash != REMOVED && (entries.len() as u64) < wanted {
-                entries.push([key, 0]);
-            }
-        }
-        first += piece_count;
-    }
-    if (entries.len() as u64) < wanted {
-        return Err(Fault);
-    }
-    Ok(Items {
-        entries,
-        is_cut: used > wanted,
+    let table = Table {
+        start: UserAddr(start),
+        count,
+        entry_bytes: 16,
+    };
+    table.items(memory, used, most, |entries, entry| {
+        let (key, hash) = (entries.word(entry), entries.word(entry + 8));
+        (key != 0 && hash != REMOVED).then_some([key, 0])
     })
 }
 

@@ -372,14 +372,8 @@ fn strings_that_are_none_are_shown_by_their_class() {
 #[test]
 fn damaged_memory_has_an_end() {
     let whole = whole();
-    // A linear congruential generator.
-    let mut random = 1_u64;
-    let mut next = || {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        random >> 16
-    };
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut next = || random.u64(..);
     for _ in 0..500 {
         let mut image = whole.clone();
         for _ in 0..20 {

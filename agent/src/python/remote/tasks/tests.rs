@@ -353,14 +353,8 @@ fn damaged_memory_has_an_end() {
         whole.coroutine(nth, AWAITING, coroutine(nth + 20));
         whole.set(task(nth) + AWAITED_BY, task((nth + 1) % 20));
     }
-    // A linear congruential generator.
-    let mut random = 1_u64;
-    let mut next = || {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        random >> 16
-    };
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut next = || random.u64(..);
     for _ in 0..500 {
         let mut image = whole.clone();
         for _ in 0..20 {
