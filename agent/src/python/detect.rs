@@ -68,6 +68,15 @@ pub struct Interpreter {
     pub others: Vec<OtherInterpreter>,
 }
 
+impl Interpreter {
+    /// Whether the process may be about to map its libraries: the dynamic linker has mapped the file with the
+    /// interpreter, and no C library yet.
+    #[must_use]
+    pub fn is_early(&self) -> bool {
+        self.is_initialised == Some(false) && self.allocators.is_empty()
+    }
+}
+
 /// Functions in a file that is mapped, at whose entries probes can be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeSite {

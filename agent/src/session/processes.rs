@@ -294,7 +294,9 @@ impl Session {
     /// Has allocations of a process recorded.
     fn add_allocation_sites(&self, pid: u32, interpreter: &Interpreter) {
         self.allocation_sites.set(pid, &interpreter.allocators);
-        if interpreter.allocators.is_empty() {
+        if interpreter.is_early() {
+            // It is examined again.
+        } else if interpreter.allocators.is_empty() {
             self.say(pid, NO_ALLOCATOR);
         } else if interpreter.flavour.is_free_threaded {
             self.say(pid, OWN_ALLOCATOR);

@@ -40,13 +40,16 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Whether the process may be about to map its interpreter.
+    /// Whether the process may be about to map its interpreter, or the libraries of that.
     #[must_use]
     pub fn is_early(&self) -> bool {
-        matches!(
-            self.interpreter,
-            Err(python::Error::NotLoaded { .. } | python::Error::Unreadable { .. })
-        )
+        match &self.interpreter {
+            Ok(interpreter) => interpreter.is_early(),
+            Err(error) => matches!(
+                error,
+                python::Error::NotLoaded { .. } | python::Error::Unreadable { .. }
+            ),
+        }
     }
 }
 
