@@ -47,7 +47,8 @@ pub fn thread_ids(process: &Process) -> HashMap<u32, u32> {
 /// The context switches of a thread that is on no processor and does not wait for one; [`None`] where it is, has ended,
 /// or that cannot be read.
 ///
-/// A thread with the same number twice did not run in between: it is counted when it leaves a processor.
+/// A thread with the same number twice did not run in between: it is counted when it leaves a processor. The thread that
+/// asks must be another one: of itself the kernel shows the call that reads.
 #[must_use]
 pub fn switches_at_rest(pid: u32, tid: u32) -> Option<u64> {
     let path = |file| format!("/proc/{pid}/task/{tid}/{file}");
@@ -91,6 +92,16 @@ fn read_up_to(path: &str, limit: u64) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        hint,
+        sync::{
+            atomic::{AtomicBool, Ordering},
+            mpsc,
+        },
+        thread,
+        time::Duration,
+    };
+
     use super::*;
 
     #[test]
@@ -107,17 +118,47 @@ mod tests {
         assert!(!is_stopped(pid));
         assert!(thread_comm(pid, pid).is_some_and(|comm| !comm.is_empty()));
         assert_eq!(thread_comm(pid, u32::MAX), None);
-        assert_eq!(
-            switches_at_rest(
-                pid,
-                rustix::thread::gettid()
-                    .as_raw_nonzero()
-                    .get()
-                    .cast_unsigned()
-            ),
-            None
-        );
         let ids = thread_ids(&Process::open(pid).unwrap());
         assert!(ids.values().any(|id| *id == pid));
+    }
+
+    #[test]
+    fn a_thread_that_waits_is_at_rest_and_one_that_runs_is_not() {
+        let pid = std::process::id();
+        let tid = || {
+            rustix::thread::gettid()
+                .as_raw_nonzero()
+                .get()
+                .cast_unsigned()
+        };
+        let is_over = AtomicBool::new(false);
+        let (ids, started) = mpsc::channel();
+        let (end, waiting) = mpsc::channel::<()>();
+        let (running, waiting) = thread::scope(|threads| {
+            threads.spawn({
+                let ids = ids.clone();
+                move || (ids.send(tid()), waiting.recv())
+            });
+            let waits = started.recv().unwrap();
+            threads.spawn(|| {
+                ids.send(tid()).unwrap();
+                while !is_over.load(Ordering::Relaxed) {
+                    hint::spin_loop();
+                }
+            });
+            let runs = started.recv().unwrap();
+            let running = switches_at_rest(pid, runs);
+            // It is on its way to its wait for a moment.
+            let waiting = (0..1000).find_map(|_| {
+                thread::sleep(Duration::from_millis(1));
+                let switches = switches_at_rest(pid, waits)?;
+                Some((switches, switches_at_rest(pid, waits)))
+            });
+            is_over.store(true, Ordering::Relaxed);
+            end.send(()).unwrap();
+            (running, waiting)
+        });
+        assert_eq!(running, None);
+        assert!(waiting.is_some_and(|(first, second)| second == Some(first)));
     }
 }
