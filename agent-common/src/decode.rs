@@ -67,6 +67,7 @@ pub fn decode(bytes: &[u8]) -> Result<Record<'_>, Malformed> {
         RecordKind::LOCK_RELEASE => head(bytes, short).map(Record::LockRelease),
         RecordKind::EXCEPTION_NAME => head(bytes, short).map(Record::ExceptionName),
         RecordKind::RAISE => head(bytes, short).map(Record::Raise),
+        RecordKind::TASK_NAME => head(bytes, short).map(Record::TaskName),
         RecordKind::NEW_PAGE => head(bytes, short).map(Record::NewPage),
         RecordKind::GONE_PAGE => head(bytes, short).map(Record::GonePage),
         RecordKind::MOVED_MEMORY => head(bytes, short).map(Record::MovedMemory),
@@ -289,7 +290,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_decoded_or_refused(
-            kind in 0_u16..13,
+            kind in 0_u16..18,
             rest in proptest::collection::vec(any::<u8>(), 0..300),
             cut in 0_usize..64,
         ) {

@@ -4,7 +4,7 @@ use std::vec::Vec;
 
 use crate::record::{
     AbsentPage, CodeObjectHead, ExceptionName, Frame, GonePage, LockName, LockRelease, MovedMemory,
-    NativeFrame, NewPage, ProcessEvent, Raise, Sample, ThreadName, WantedTable,
+    NativeFrame, NewPage, ProcessEvent, Raise, Sample, TaskName, ThreadName, WantedTable,
 };
 
 /// A record.
@@ -28,6 +28,8 @@ pub enum Record<'a> {
     ExceptionName(ExceptionName),
     /// An exception that was raised.
     Raise(Raise),
+    /// The name of a task of asyncio.
+    TaskName(TaskName),
     /// Memory by which a process has grown.
     NewPage(NewPage),
     /// Such memory that is gone.

@@ -178,6 +178,7 @@ fn finished(sampler: &Sampler, stacks: &SampledStacks, kind: RecordKind, bytes: 
         native_status: stacks.native_status,
         wait: WaitReason::NONE,
         memory: MemoryType(sampler.memory.get() as u16),
+        task: sampler.task.task,
     }
 }
 

@@ -123,6 +123,10 @@ pub(crate) static ALLOCATION_SAMPLER: ProgramArray = ProgramArray::with_max_entr
 #[map]
 pub(crate) static SENT_EXCEPTIONS: LruHashMap<u64, u64> = LruHashMap::with_max_entries(4096, 0);
 
+/// Hashes of the names of tasks and when they were sent; as `SENT_SYMBOLS`.
+#[map]
+pub(crate) static SENT_TASKS: LruHashMap<u64, u64> = LruHashMap::with_max_entries(4096, 0);
+
 /// The record of the code object that is being read; shared as `SAMPLER` is.
 #[map]
 pub(crate) static CODE_OBJECT_RECORD: PerCpuArray<CodeObjectRecord> =

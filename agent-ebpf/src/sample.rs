@@ -84,6 +84,8 @@ fn prepare(enter: impl FnOnce()) -> Option<(&'static mut Sampler, &'static Contr
     sampler.may_search.set(u32::from(state.may_search(now_ns)));
     sampler.layout.set(process.layout);
     sampler.gil_holder.set(process.gil_holder);
+    sampler.tasks.set(process.tasks);
+    sampler.task.task = 0;
     sampler.first_mapping.set(process.first_mapping);
     let mut known = 0;
     if is_known {
@@ -240,6 +242,9 @@ extern "C" fn emit_release(stack: u64, native_stack: u64, statuses: u32) -> u32 
 fn read_stacks(begin_native: impl FnOnce() -> (u32, u32)) -> SampledStacks {
     let mut status = PythonUnwindStatus(read_stack() as u16);
     let stack = emit_stack();
+    if stack != 0 {
+        steps::name_task();
+    }
     let mut native_status = NativeUnwindStatus::NOT_WALKED;
     let mut native_stack = 0;
     if WITH_NATIVE.load() != 0 {

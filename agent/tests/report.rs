@@ -518,6 +518,7 @@ fn a_hundred_thousand_stacks_are_exact() {
         .map(|number| Sample {
             stack: StackId(number),
             thread: ThreadIndex(0),
+            task: None,
             count: 1,
             value: PERIOD_NS,
         })

@@ -6,6 +6,7 @@
 mod kernel;
 mod python;
 mod resident;
+mod running_task;
 
 pub use crate::record::LineTableFormat;
 pub use kernel::KernelLayout;
@@ -15,3 +16,4 @@ pub use python::{
     ThreadLayout,
 };
 pub use resident::{MAX_COUNTER_BYTES, MAX_COUNTER_DISTANCE, ResidentLayout};
+pub use running_task::RunningTaskLayout;

@@ -1,5 +1,6 @@
 //! Processes that are profiled.
 
+use crate::layout::RunningTaskLayout;
 use crate::limits::{MAX_COUNTED_SEARCH_NS, MAX_PROCESS_SEARCH_NS, SEARCH_PERIOD_NS};
 
 /// What the agent has found out about a profiled process: the value of the map `PROCESSES`, whose key
@@ -31,6 +32,8 @@ pub struct TrackedProcess {
     pub with_children: u16,
     /// 1 when it is not sampled until it executes another program.
     pub is_excluded: u16,
+    /// Where it has the tasks that its threads run.
+    pub tasks: RunningTaskLayout,
 }
 
 /// What the BPF programs note about a profiled process: the value of the map `PROCESS_STATES`, with
@@ -107,7 +110,7 @@ unsafe impl aya::Pod for TrackedProcess {}
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for ProcessState {}
 
-const _: () = assert!(size_of::<TrackedProcess>() == 56);
+const _: () = assert!(size_of::<TrackedProcess>() == 64);
 const _: () = assert!(size_of::<ProcessState>() == 56);
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod data_stack;
 mod driver;
 mod exception;
 mod newest_state;
+mod running_task;
 mod runs;
 mod stack;
 mod symbol;
@@ -23,6 +24,7 @@ pub use code_object::{
 };
 pub use driver::{FindState, PythonOutcome, UnwindPython};
 pub use exception::raised_class;
+pub use running_task::read_running_task;
 pub use runs::{PythonRun, PythonRuns};
 pub use stack::{PythonStack, StackShape};
 pub use symbol::{CodeSymbol, SymbolLookup};

@@ -42,5 +42,5 @@ pub struct ExceptionName {
     pub name: [u8; EXCEPTION_NAME_BYTES],
 }
 
-const _: () = assert!(size_of::<Raise>() == 72);
+const _: () = assert!(size_of::<Raise>() == 80);
 const _: () = assert!(size_of::<ExceptionName>() == 80);

@@ -48,6 +48,8 @@ impl RecordKind {
     pub const GONE_PAGE: Self = Self(15);
     /// A [`MovedMemory`](super::MovedMemory).
     pub const MOVED_MEMORY: Self = Self(16);
+    /// A [`TaskName`](super::TaskName).
+    pub const TASK_NAME: Self = Self(17);
 }
 
 /// The start of every record.

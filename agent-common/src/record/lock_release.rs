@@ -26,4 +26,4 @@ pub struct LockRelease {
     pub reserved: u32,
 }
 
-const _: () = assert!(size_of::<LockRelease>() == 88);
+const _: () = assert!(size_of::<LockRelease>() == 96);

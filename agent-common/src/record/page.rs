@@ -63,6 +63,6 @@ pub struct MovedMemory {
     pub reserved: u32,
 }
 
-const _: () = assert!(size_of::<NewPage>() == 72);
+const _: () = assert!(size_of::<NewPage>() == 80);
 const _: () = assert!(size_of::<GonePage>() == 24);
 const _: () = assert!(size_of::<MovedMemory>() == 40);

@@ -46,6 +46,8 @@ pub struct Sample {
     pub wait: WaitReason,
     /// Which memory it is about.
     pub memory: MemoryType,
+    /// Hash of the name of the task of asyncio that the thread ran, 0 for none.
+    pub task: u64,
 }
 
-const _: () = assert!(size_of::<Sample>() == 64);
+const _: () = assert!(size_of::<Sample>() == 72);

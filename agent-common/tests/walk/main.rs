@@ -9,6 +9,7 @@
 mod capabilities;
 mod exceptions;
 mod image;
+mod running_task;
 mod threads_in_turn;
 mod written;
 

@@ -3,12 +3,14 @@
 
 mod code_object;
 mod native;
+mod running_task;
 mod stack;
 mod thread;
 mod thread_name;
 mod walk;
 
 pub(crate) use native::{NATIVE_FRAMES_PER_STEP, begin_native, send_native, walk_native_frames};
+pub(crate) use running_task::name_task;
 pub(crate) use stack::{FRAMES_PER_RESOLVE, resolve_frames, send_stack};
 pub(crate) use thread::{
     STATES_PER_STEP, begin_search, load_cached_state, search_states, track_thread,

@@ -13,6 +13,7 @@
 
 use agent_common::{
     counter::Counter,
+    layout::RunningTaskLayout,
     maps::{ProcessState, TrackedProcess},
     record::ProcessEventKind,
 };
@@ -78,6 +79,7 @@ const UNTRACKED: TrackedProcess = TrackedProcess {
     layout: 0,
     with_children: 1,
     is_excluded: 0,
+    tasks: RunningTaskLayout::UNKNOWN,
 };
 
 /// Tracks a process from now on, and sends the event.

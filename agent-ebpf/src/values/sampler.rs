@@ -2,11 +2,14 @@
 
 use agent_common::{
     hash::Hash,
+    layout::RunningTaskLayout,
     limits::MAX_KERNEL_FRAMES,
     maps::CodeIdentity,
     native::{MappingSearch, NativeWalk, Registers},
     python::{CodeSymbol, PythonWalk, ThreadStateSearch, WalkPosition},
-    record::{ExceptionName, MemoryType, NativeUnwindStatus, ProfileKind, PythonUnwindStatus},
+    record::{
+        ExceptionName, MemoryType, NativeUnwindStatus, ProfileKind, PythonUnwindStatus, TaskName,
+    },
     sample_clock::SampleClock,
     scratch::Scratch,
     unwind,
@@ -26,6 +29,8 @@ pub(crate) struct Sampler {
     pub(crate) interpreters_head: Volatile<u64>,
     /// See `TrackedProcess::gil_holder`.
     pub(crate) gil_holder: Volatile<u64>,
+    /// See `TrackedProcess::tasks`.
+    pub(crate) tasks: Volatile<RunningTaskLayout>,
     /// See `ProcessState::new_code_ns`.
     pub(crate) new_code_ns: Volatile<u64>,
     /// See `ProcessState::reused_ns`.
@@ -68,6 +73,8 @@ pub(crate) struct Sampler {
     pub(crate) wait_end: Volatile<WaitEnd>,
     /// The class of the exception that is raised, if its kind is about that.
     pub(crate) exception: ExceptionName,
+    /// The name of the task that the thread runs.
+    pub(crate) task: TaskName,
     /// Which of the chains of frames is walked.
     pub(crate) position: WalkPosition,
     /// The clock of this processor.

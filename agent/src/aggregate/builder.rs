@@ -18,7 +18,7 @@ use crate::{
     profile::{
         Amount, CodeAddress, Executable, ExecutableId, ExecutableKind, FilteredOut, FrameKind,
         Function, FunctionId, Kind, Line, Location, LocationId, Losses, Period, Periods, Process,
-        ProcessIndex, Profile, Sample, Stack, StackId, Thread, ThreadIndex,
+        ProcessIndex, Profile, Sample, Sampled, Stack, StackId, TaskIndex, Thread, ThreadIndex,
     },
     symbolize::{NativeFunction, SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame},
 };
@@ -65,7 +65,8 @@ pub(super) struct ProfileBuilder {
     process_indices: HashMap<u32, ProcessIndex>,
     threads: Vec<Thread>,
     thread_indices: HashMap<(ProcessIndex, u32), ThreadIndex>,
-    counts: BTreeMap<(ThreadIndex, StackId), Amount>,
+    tasks: Interner<String>,
+    counts: BTreeMap<Sampled, Amount>,
     python_locations: HashMap<Frame, Option<LocationId>>,
     native_frames: IndexMap<NativeFrame, NativeFrameEntry, RandomState>,
     /// Statistics of native unwinding so far.
@@ -153,8 +154,13 @@ impl ProfileBuilder {
     }
 
     /// Counts samples.
-    pub(super) fn count(&mut self, stack: StackId, thread: ThreadIndex, amount: Amount) {
-        *self.counts.entry((thread, stack)).or_default() += amount;
+    pub(super) fn count(&mut self, sampled: Sampled, amount: Amount) {
+        *self.counts.entry(sampled).or_default() += amount;
+    }
+
+    /// The index of the name of a task.
+    pub(super) fn task(&mut self, name: &str) -> TaskIndex {
+        TaskIndex(self.tasks.index(name.to_owned()))
     }
 
     /// Finishes the profile.
@@ -172,13 +178,9 @@ impl ProfileBuilder {
             locations: self.locations.into_items(),
             stacks: self.stacks.into_items(),
             threads: self.threads,
+            tasks: self.tasks.into_items(),
             samples: samples
-                .map(|((thread, stack), amount)| Sample {
-                    stack,
-                    thread,
-                    count: amount.count,
-                    value: amount.value,
-                })
+                .map(|(sampled, amount)| Sample::new(sampled, amount))
                 .collect(),
             timeline: None,
             unwind_stats: self.walks.finish(),

@@ -10,12 +10,13 @@ use super::{
     idle::IdleThreads,
     interleave::SampledStack,
     key::{SampleKey, ThreadKey},
+    shown_tasks::ShownTasks,
     window::Window,
     window_times::TimelineBuilder,
 };
 use crate::{
     cache::GenerationalCache,
-    profile::{Amount, FilteredOut, Kind, Process, Profile},
+    profile::{Amount, FilteredOut, Kind, Process, Profile, Sampled},
     symbolize::SymbolizeFrames,
 };
 
@@ -32,6 +33,8 @@ pub struct Catalog {
     locks: GenerationalCache<u64, String>,
     /// Names of classes of exceptions by their hashes.
     exceptions: GenerationalCache<u64, String>,
+    /// Names of tasks by their hashes.
+    tasks: GenerationalCache<u64, String>,
 }
 
 /// Stands for the name of a class that could not be read.
@@ -107,12 +110,14 @@ impl Catalog {
         self.threads.rotate();
         self.locks.rotate();
         self.exceptions.rotate();
+        self.tasks.rotate();
     }
 
-    /// Number of cached stacks, Python and native, and of names of locks and of exceptions.
+    /// Number of cached stacks, Python and native, and of names of locks, exceptions and tasks.
     #[must_use]
     pub fn cached_stacks(&self) -> usize {
-        self.stacks.len() + self.native_stacks.len() + self.locks.len() + self.exceptions.len()
+        let names = self.locks.len() + self.exceptions.len() + self.tasks.len();
+        self.stacks.len() + self.native_stacks.len() + names
     }
 
     /// Sets the name of a thread; `process` and `tid` are ids in the agent's PID namespace.
@@ -129,6 +134,11 @@ impl Catalog {
     /// Adds the name of a class of exceptions.
     pub fn add_exception(&mut self, hash: u64, name: String) {
         self.exceptions.insert(hash, name);
+    }
+
+    /// Adds the name of a task of asyncio.
+    pub fn add_task(&mut self, hash: u64, name: String) {
+        self.tasks.insert(hash, name);
     }
 
     /// The threads of the samples of a window that are of a kind, the one with the most samples first.
@@ -202,13 +212,16 @@ impl Catalog {
             .filter(|(key, _)| about.kind.has_samples(key.kind, key.activity()))
             .map(|(key, amount)| (key, *amount))
             .collect();
+        let tasks = ShownTasks::of(keys.iter().map(|(key, amount)| (key.task, amount.value)));
         symbolizer.prepare(&self.native_frames(window, filter));
         keys.sort_unstable_by_key(|(key, _)| {
             let order = self.order(key.thread.tgid);
             let ends = (key.end.0, key.native_end.0);
             let stacks = (key.stack, key.native_stack);
             let activity = (key.holds_gil, key.collects_garbage, key.wait, key.blocked);
-            (order, key.thread, stacks, ends, activity, key.memory)
+            (
+                order, key.thread, stacks, ends, activity, key.memory, key.task,
+            )
         });
         for (key, amount) in keys {
             let name = self.thread_name(key.thread);
@@ -245,9 +258,15 @@ impl Catalog {
                     count: amount.count,
                 };
                 let stack = sampled.stack(&mut builder, symbolizer);
-                builder.count(stack, thread, amount);
+                let task = tasks.name(key.task, |hash| self.tasks.get(&hash));
+                let sampled = Sampled {
+                    thread,
+                    stack,
+                    task: task.map(|name| builder.task(name)),
+                };
+                builder.count(sampled, amount);
                 if let Some(timeline) = &mut timeline {
-                    timeline.include(key, thread, stack);
+                    timeline.include(key, sampled);
                 }
             }
         }

@@ -33,7 +33,7 @@ pub fn sample() -> Sample {
         header: Header {
             kind: RecordKind::SAMPLE,
             reserved: 0,
-            bytes: 64,
+            bytes: 72,
         },
         time_ns: 0,
         stack: 0,
@@ -49,6 +49,7 @@ pub fn sample() -> Sample {
         native_status: NativeUnwindStatus::NOT_WALKED,
         wait: WaitReason::NONE,
         memory: MemoryType::NONE,
+        task: 0,
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) struct SampleKey {
     pub(super) memory: MemoryType,
     /// Hash of the name of the class of the exception that was raised, 0 for none.
     pub(super) exception: u64,
+    /// Hash of the name of the task that the thread ran, 0 for none.
+    pub(super) task: u64,
     /// Whom it keeps waiting, and for which lock; or for which one it waits itself.
     pub(super) blocked: Blocked,
 }

@@ -20,6 +20,7 @@ mod interleave;
 mod interner;
 mod key;
 mod python_frames;
+mod shown_tasks;
 #[cfg(test)]
 mod tests;
 mod unwind_tally;

@@ -20,7 +20,7 @@ fn sample(stack: u64, tid: u32, count: u32, end: PythonUnwindStatus) -> Sample {
         header: Header {
             kind: RecordKind::SAMPLE,
             reserved: 0,
-            bytes: 64,
+            bytes: 72,
         },
         time_ns: 0,
         stack,
@@ -36,6 +36,7 @@ fn sample(stack: u64, tid: u32, count: u32, end: PythonUnwindStatus) -> Sample {
         native_status: NativeUnwindStatus::NOT_WALKED,
         wait: WaitReason::NONE,
         memory: MemoryType::NONE,
+        task: 0,
     }
 }
 

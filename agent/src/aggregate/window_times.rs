@@ -10,7 +10,7 @@ use super::{
     interner::{Interner, index},
     key::SampleKey,
 };
-use crate::profile::{Sample, StackId, ThreadIndex, TimedSample, Timeline};
+use crate::profile::{Sample, Sampled, TimedSample, Timeline};
 
 /// Most samples whose times are kept.
 const MAX_SAMPLES: usize = 1_000_000;
@@ -73,7 +73,7 @@ impl WindowTimes {
 pub(super) struct TimelineBuilder<'a> {
     times: &'a WindowTimes,
     /// By index of the key.
-    included: Vec<Option<(ThreadIndex, StackId)>>,
+    included: Vec<Option<Sampled>>,
 }
 
 impl<'a> TimelineBuilder<'a> {
@@ -84,10 +84,10 @@ impl<'a> TimelineBuilder<'a> {
         }
     }
 
-    /// Includes the samples with a key, which the profile has for a thread and a stack.
-    pub(super) fn include(&mut self, key: &SampleKey, thread: ThreadIndex, stack: StackId) {
+    /// Includes the samples with a key, which the profile counts as those of `sampled`.
+    pub(super) fn include(&mut self, key: &SampleKey, sampled: Sampled) {
         if let Some(index) = self.times.keys.get_index_of(key) {
-            self.included[index] = Some((thread, stack));
+            self.included[index] = Some(sampled);
         }
     }
 
@@ -95,12 +95,12 @@ impl<'a> TimelineBuilder<'a> {
     pub(super) fn finish(self, samples: &[Sample]) -> (Timeline, u64) {
         let mut indices = Interner::default();
         for sample in samples {
-            // A profile has at most one sample for a pair.
-            indices.index((sample.thread, sample.stack));
+            // A profile has at most one for each.
+            indices.index(sample.sampled());
         }
         let included = self.included.into_iter();
         let indices: Vec<_> = included
-            .map(|pair| pair.map(|pair| indices.index(pair)))
+            .map(|sampled| sampled.map(|sampled| indices.index(sampled)))
             .collect();
         let timed = self.times.samples.iter().filter_map(|timed| {
             Some(TimedSample {

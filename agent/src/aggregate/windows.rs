@@ -77,6 +77,7 @@ impl Windows {
             wait: sample.wait,
             memory: sample.memory,
             exception,
+            task: sample.task,
             blocked,
         };
         let amount = Amount {

@@ -25,7 +25,7 @@ struct Size {
 
 /// The maps whose size depends on what is profiled, apart from [`PROCESSES`],
 /// [`PROCESS_STATES`], [`KNOWN_THREADS`], [`LOCK_WAITS`] and those of [`GROWTH_SIZES`].
-const SIZES: [Size; 8] = [
+const SIZES: [Size; 9] = [
     Size::new("CODE_OBJECTS", 6 << 10, 12 << 10),
     Size::new("MAPPINGS", MAX_MAPPINGS / 4, MAX_MAPPINGS),
     // In bytes.
@@ -33,6 +33,7 @@ const SIZES: [Size; 8] = [
     Size::new("SENT_NATIVE_STACKS", 4 << 10, 12 << 10),
     Size::new("SENT_STACKS", 4 << 10, 12 << 10),
     Size::new("SENT_SYMBOLS", 4 << 10, 12 << 10),
+    Size::new("SENT_TASKS", 512, 4 << 10),
     Size::new("THREADS", 2 << 10, 8 << 10),
     Size::new("THREAD_CACHES", PROGRAM_THREAD_CACHES, HOST_THREAD_CACHES),
 ];

@@ -8,7 +8,7 @@
 use std::{collections::HashSet, io::ErrorKind::NotFound};
 
 use agent_common::{
-    layout::Layout,
+    layout::{Layout, RunningTaskLayout},
     limits::MAX_LAYOUTS,
     maps::{ProcessState, TrackedProcess},
 };
@@ -52,6 +52,8 @@ pub struct InterpreterLocation {
     pub thread_pointer_distance: u64,
     /// Offsets of the fields of its structures.
     pub layout: Layout,
+    /// Where it has the tasks that its threads run.
+    pub tasks: RunningTaskLayout,
 }
 
 /// Entries that the map needs.
@@ -202,6 +204,7 @@ impl ProcessMap {
                 interpreters_head: interpreter.interpreters_head,
                 gil_holder: interpreter.gil_holder.unwrap_or(0),
                 thread_pointer_distance: interpreter.thread_pointer_distance,
+                tasks: interpreter.tasks,
                 layout: self.layout_index(&interpreter.layout)?,
                 ..TrackedProcess::default()
             },

@@ -125,6 +125,8 @@ struct StackLine<'a> {
 #[derive(Serialize)]
 struct Labels<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     wait: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lock: Option<Cow<'a, str>>,
@@ -151,7 +153,7 @@ impl<'a> StackLine<'a> {
             process: printable(&process.name),
             tid: id(*tid),
             thread: printable(name),
-            labels: Labels::of(&profile.leaf_markers(sample)),
+            labels: Labels::of(profile.task_of(sample), &profile.leaf_markers(sample)),
             frames: Frames {
                 objects: frames,
                 stack: &profile.stacks[sample.stack.0 as usize],
@@ -161,8 +163,9 @@ impl<'a> StackLine<'a> {
 }
 
 impl<'a> Labels<'a> {
-    fn of(markers: &LeafMarkers<'a>) -> Self {
+    fn of(task: Option<&'a str>, markers: &LeafMarkers<'a>) -> Self {
         Self {
+            task: task.map(printable),
             wait: markers.wait.map(Wait::label),
             lock: markers.lock.map(printable),
             blocks: markers.blocks.map(printable),

@@ -97,6 +97,7 @@ pub fn example_profile(source: &str) -> Profile {
             thread(4244, "worker"),
             thread(4245, "# naïve; 线程"),
         ],
+        tasks: Vec::new(),
         samples: vec![
             sample(0, 0, 120),
             sample(1, 0, 30),
@@ -198,6 +199,7 @@ fn add_native_frames(profile: &mut Profile) {
         profile.samples.push(Sample {
             stack: StackId(last(&profile.stacks)),
             thread: ThreadIndex(thread),
+            task: None,
             count,
             value: count * PERIOD_NS,
         });
@@ -350,6 +352,7 @@ fn sample(stack: u32, thread: u32, count: u64) -> Sample {
     Sample {
         stack: StackId(stack),
         thread: ThreadIndex(thread),
+        task: None,
         count,
         value: count * PERIOD_NS,
     }

@@ -26,7 +26,9 @@ mod wait;
 pub use self::{
     amount::{Amount, ValueSource},
     executable::{Executable, ExecutableKind},
-    indices::{ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, ThreadIndex},
+    indices::{
+        ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, TaskIndex, ThreadIndex,
+    },
     kind::{Kind, PagesOf, Period, SampleType, ThreadActivity, TypeNaming, Unit},
     kinds::exceptions::RecordedExceptions,
     kinds::{CPU, ForeignTypes, foreign},
@@ -35,7 +37,7 @@ pub use self::{
     location::{CodeAddress, FrameKind, Function, Line, Location},
     losses::{Counter, FilteredOut, Losses, UnsymbolizedLosses, UnsymbolizedReason, UnwindLosses},
     memory::Memory,
-    model::{Profile, Sample, Stack, Thread},
+    model::{Profile, Sample, Sampled, Stack, Thread},
     periods::Periods,
     process::{Image, Process},
     timeline::{TimedSample, Timeline},

@@ -8,7 +8,9 @@ use std::{
 use super::{
     amount::Amount,
     executable::Executable,
-    indices::{ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, ThreadIndex},
+    indices::{
+        ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, TaskIndex, ThreadIndex,
+    },
     kind::{Kind, SampleType},
     location::{Function, Location},
     losses::{FilteredOut, Losses},
@@ -44,7 +46,9 @@ pub struct Profile {
     pub stacks: Vec<Stack>,
     /// Threads; [`ThreadIndex`] is an index.
     pub threads: Vec<Thread>,
-    /// Samples per stack and thread; at most one entry for a pair.
+    /// Names of tasks of asyncio; [`TaskIndex`] is an index.
+    pub tasks: Vec<String>,
+    /// Samples per stack, thread and task; at most one entry for the three.
     pub samples: Vec<Sample>,
     /// When they were taken, if that was recorded.
     pub timeline: Option<Timeline>,
@@ -71,6 +75,17 @@ pub struct Thread {
     pub name: String,
 }
 
+/// What samples are counted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sampled {
+    /// The thread that was sampled.
+    pub thread: ThreadIndex,
+    /// Its stack.
+    pub stack: StackId,
+    /// The task of asyncio that it ran, if it ran one and that is known.
+    pub task: Option<TaskIndex>,
+}
+
 /// Samples of a stack in a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
@@ -78,6 +93,8 @@ pub struct Sample {
     pub stack: StackId,
     /// The thread that was sampled.
     pub thread: ThreadIndex,
+    /// The task of asyncio that it ran, if it ran one and that is known.
+    pub task: Option<TaskIndex>,
     /// Number of samples.
     pub count: u64,
     /// What they measured, in the unit of the profile's kind.
@@ -85,6 +102,28 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// Samples that measured so much.
+    #[must_use]
+    pub fn new(of: Sampled, amount: Amount) -> Self {
+        Self {
+            stack: of.stack,
+            thread: of.thread,
+            task: of.task,
+            count: amount.count,
+            value: amount.value,
+        }
+    }
+
+    /// What they are counted by.
+    #[must_use]
+    pub fn sampled(&self) -> Sampled {
+        Sampled {
+            thread: self.thread,
+            stack: self.stack,
+            task: self.task,
+        }
+    }
+
     /// Number and value.
     #[must_use]
     pub fn amount(&self) -> Amount {
@@ -104,6 +143,13 @@ impl Profile {
     #[must_use]
     pub fn process_of(&self, sample: &Sample) -> ProcessIndex {
         self.threads[sample.thread.0 as usize].process
+    }
+
+    /// The name of the task of asyncio that the thread of a sample ran.
+    #[must_use]
+    pub fn task_of(&self, sample: &Sample) -> Option<&str> {
+        let TaskIndex(task) = sample.task?;
+        self.tasks.get(task as usize).map(String::as_str)
     }
 
     /// The location with an index.

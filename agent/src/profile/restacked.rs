@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::{
-    indices::{LocationId, StackId, ThreadIndex},
-    model::{Profile, Sample},
+    indices::{LocationId, StackId},
+    model::{Profile, Sample, Sampled},
 };
 
 impl Profile {
@@ -36,16 +36,14 @@ impl Profile {
     }
 }
 
-/// Samples with at most one for a stack and a thread, in the order of the first ones, and the index there of each
+/// Samples with at most one for a stack, a thread and a task, in the order of the first ones, and the index there of each
 /// of `samples`.
 fn merged(samples: impl Iterator<Item = Sample>) -> (Vec<Sample>, Vec<u32>) {
-    let mut indices = HashMap::<(StackId, ThreadIndex), usize>::new();
+    let mut indices = HashMap::<Sampled, usize>::new();
     let mut merged = Vec::<Sample>::new();
     let mut merged_as = Vec::new();
     for sample in samples {
-        let index = *indices
-            .entry((sample.stack, sample.thread))
-            .or_insert(merged.len());
+        let index = *indices.entry(sample.sampled()).or_insert(merged.len());
         merged_as.push(u32::try_from(index).unwrap_or(u32::MAX));
         match merged.get_mut(index) {
             Some(known) => {

@@ -11,13 +11,9 @@
 //!
 //! Invariant: every value is checked.
 
-use std::path::Path;
+use agent_common::layout::RunningTaskLayout;
 
-use super::detect::Interpreter;
-use crate::{
-    binaries::elf::{Elf, Error, Source},
-    process::{self, Process, file_name},
-};
+use crate::binaries::elf::{Elf, Error, Source};
 
 /// Its name.
 const SECTION: &str = ".AsyncioDebug";
@@ -30,9 +26,6 @@ pub const MAX_TASK_BYTES: u64 = 1024;
 
 /// Largest plausible state of a thread or an interpreter; the largest so far has 250 KB.
 const MAX_STATE_BYTES: u64 = 1 << 20;
-
-/// Files that may have the section are opened up to this number.
-const MAX_FILES: usize = 8;
 
 /// Offsets in asyncio's structures, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,36 +100,19 @@ impl AsyncioOffsets {
         })
     }
 
-    /// Those of a process; [`None`] where it has not loaded asyncio.
-    ///
-    /// # Errors
-    ///
-    /// When its mappings cannot be read.
-    pub fn of(
-        process: &Process,
-        interpreter: &Interpreter,
-    ) -> Result<Option<Self>, process::Error> {
-        let mappings = process.mappings()?;
-        let may_have =
-            |path: &Path| path == interpreter.image || file_name(path).starts_with(b"_asyncio");
-        let mut opened = Vec::new();
-        for mapping in &mappings {
-            let Some(file) = &mapping.file else {
-                continue;
-            };
-            if !may_have(&file.path) || opened.contains(&file.id) || opened.len() == MAX_FILES {
-                continue;
-            }
-            opened.push(file.id);
-            // One that cannot be read has no section.
-            if let Ok(file) = process.open_mapped(mapping)
-                && let Ok(elf) = Elf::read(file)
-                && let Ok(Some(offsets)) = Self::in_file(&elf)
-            {
-                return Ok(Some(offsets));
-            }
-        }
-        Ok(None)
+    /// Those that the BPF programs need; all 0 where they are larger than a thread's state ever was.
+    #[must_use]
+    pub fn running_task(&self) -> RunningTaskLayout {
+        let narrow = |offset: u64| u16::try_from(offset).ok();
+        let layout = || {
+            Some(RunningTaskLayout {
+                running: narrow(self.running_task)?,
+                name: narrow(self.name)?,
+                coroutine: narrow(self.coroutine)?,
+                reserved: 0,
+            })
+        };
+        layout().unwrap_or(RunningTaskLayout::UNKNOWN)
     }
 
     /// Those in a file; [`None`] where it has none.
@@ -178,6 +154,13 @@ mod tests {
         assert_eq!(offsets.interpreter_tasks, 10_880);
         assert_eq!(offsets.running_task, 872);
         assert_eq!(offsets.thread_tasks, 880);
+        let running = RunningTaskLayout {
+            running: 872,
+            name: 136,
+            coroutine: 128,
+            reserved: 0,
+        };
+        assert_eq!(offsets.running_task(), running);
     }
 
     #[test]

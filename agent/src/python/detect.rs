@@ -8,9 +8,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use agent_common::layout::Layout;
+use agent_common::layout::{Layout, RunningTaskLayout};
 
 use super::{
+    asyncio::AsyncioOffsets,
     error::Error,
     file_cache::{FileCache, FileContents, InspectedFile},
     gil::GilLocation,
@@ -30,6 +31,9 @@ use crate::{
     },
     profile,
 };
+
+/// How the name of the extension begins with which asyncio is accelerated.
+const ASYNCIO_FILE: &[u8] = b"_asyncio";
 
 /// The interpreter of a process.
 #[derive(Clone, Debug)]
@@ -51,6 +55,8 @@ pub struct Interpreter {
     pub raise_site: Option<ProbeSite>,
     /// Where allocations can be recorded.
     pub allocators: Vec<ProbeSite>,
+    /// Where asyncio has its tasks; [`None`] where it was not imported, or does not say so (up to 3.13).
+    pub asyncio: Option<AsyncioOffsets>,
     /// Bytes to subtract from the thread pointer to get `pthread_self()`.
     pub thread_pointer_distance: u64,
     /// Whether an interpreter state exists, so that there is something to profile; [`None`] when
@@ -74,6 +80,13 @@ impl Interpreter {
     #[must_use]
     pub fn is_early(&self) -> bool {
         self.is_initialised == Some(false) && self.allocators.is_empty()
+    }
+
+    /// Where it has the tasks that its threads run.
+    #[must_use]
+    pub fn running_task(&self) -> RunningTaskLayout {
+        let offsets = self.asyncio.as_ref();
+        offsets.map_or(RunningTaskLayout::UNKNOWN, AsyncioOffsets::running_task)
     }
 }
 
@@ -152,6 +165,7 @@ impl Detector {
             not_64_bit: None,
             thread_descriptor_bytes: None,
             allocators: Vec::new(),
+            asyncio: None,
             unread: 0,
             first_unread: None,
         };
@@ -285,6 +299,7 @@ struct Search<'a> {
     /// Size of a thread descriptor of the C library in bytes.
     thread_descriptor_bytes: Option<u64>,
     allocators: Vec<ProbeSite>,
+    asyncio: Option<AsyncioOffsets>,
     /// Number of files that could not be read.
     unread: usize,
     /// Why the first of them could not be read.
@@ -323,6 +338,9 @@ impl Search<'_> {
         let mappings = file.mappings.iter().copied();
         let allocator = ProbeSite::of(mappings, &inspected.allocating);
         self.allocators.extend(allocator);
+        if file.rank != Rank::Other || file_name(file.path).starts_with(ASYNCIO_FILE) {
+            self.asyncio = self.asyncio.or(inspected.asyncio);
+        }
         match &inspected.contents {
             FileContents::Other => {}
             FileContents::OtherClass => {
@@ -414,6 +432,7 @@ impl Search<'_> {
                 gil: build.gil.loaded_at(bias),
                 raise_site,
                 allocators,
+                asyncio: self.asyncio,
                 thread_pointer_distance: thread_pointer::distance(
                     machine,
                     self.thread_descriptor_bytes,

@@ -7,6 +7,7 @@
 use std::{collections::HashMap, path::Path, sync::Arc};
 
 use super::{
+    asyncio::AsyncioOffsets,
     inspect::{self, Inspection, InterpreterBuild, SymbolScope, UnsupportedInterpreter},
     layouts::LayoutSources,
     thread_pointer,
@@ -35,6 +36,8 @@ pub(super) struct InspectedFile {
     pub(super) thread_descriptor_bytes: Option<u64>,
     /// The functions with which programs ask for memory, if it is an allocator.
     pub(super) allocating: Vec<ProbePoint>,
+    /// Where asyncio has its tasks, if it is a file with that.
+    pub(super) asyncio: Option<AsyncioOffsets>,
 }
 
 /// What a file contains.
@@ -70,6 +73,7 @@ impl InspectedFile {
             machine: 0,
             thread_descriptor_bytes: None,
             allocating: Vec::new(),
+            asyncio: None,
         };
         let damaged = |_| OpenError::Damaged {
             path: path.to_owned(),
@@ -88,6 +92,7 @@ impl InspectedFile {
             machine: elf.machine(),
             thread_descriptor_bytes: thread_pointer::descriptor_bytes(&elf).map_err(damaged)?,
             allocating: probe_points::allocating(&elf, &name).map_err(damaged)?,
+            asyncio: AsyncioOffsets::in_file(&elf).map_err(damaged)?,
             contents: match found {
                 Inspection::NotPython => FileContents::Other,
                 Inspection::Supported(build) => FileContents::Python {
@@ -188,6 +193,7 @@ mod tests {
             machine: 0,
             thread_descriptor_bytes: None,
             allocating: Vec::new(),
+            asyncio: None,
         }
     }
 

@@ -290,6 +290,7 @@ fn is_reference(bytes: &[u8]) -> bool {
             | RecordKind::LINE_TABLE_PIECE
             | RecordKind::THREAD_NAME
             | RecordKind::LOCK_NAME
-            | RecordKind::EXCEPTION_NAME)
+            | RecordKind::EXCEPTION_NAME
+            | RecordKind::TASK_NAME)
     )
 }

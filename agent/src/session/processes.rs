@@ -233,6 +233,7 @@ impl Session {
                 gil_holder: interpreter.gil_holder.filter(|_| self.gil),
                 thread_pointer_distance: interpreter.thread_pointer_distance,
                 layout: interpreter.layout,
+                tasks: interpreter.running_task(),
             };
             self.gil_locations.set(pid, interpreter.gil);
             if self.kinds.iter().any(|kind| kind.is_about_exceptions()) {

@@ -12,8 +12,10 @@ use agent_common::{
     decode::decode,
     decoded::{Record, ThreadRecord},
     maps::KERNEL_THREADS,
-    record::ThreadName,
+    record::{TaskName, ThreadName},
 };
+
+use zerocopy::IntoBytes as _;
 
 use super::thread_names::ThreadNames;
 use crate::bpf::Records;
@@ -51,6 +53,14 @@ fn class_name(name: &[u8]) -> String {
     // As Python 2 has built-in ones.
     let name = name.strip_prefix(b"exceptions.").unwrap_or(name);
     String::from_utf8_lossy(name).into_owned()
+}
+
+/// The characters of the name of a task.
+fn task_characters(name: &TaskName) -> &[u8] {
+    let characters = name.name.as_bytes();
+    characters
+        .get(..name.text.bytes.into())
+        .unwrap_or(characters)
 }
 
 impl Profiles {
@@ -97,6 +107,9 @@ impl Profiles {
                 }
                 Ok(Record::ExceptionName(of)) => {
                     catalog.add_exception(of.exception, class_name(&of.name));
+                }
+                Ok(Record::TaskName(of)) => {
+                    catalog.add_task(of.task, text::decode(of.text, task_characters(&of)));
                 }
                 Ok(_) | Err(_) => *malformed += 1,
             }
@@ -253,7 +266,7 @@ mod tests {
             header: Header {
                 kind: RecordKind::SAMPLE,
                 reserved: 0,
-                bytes: 64,
+                bytes: 72,
             },
             time_ns: 0,
             stack: 0,
@@ -269,6 +282,7 @@ mod tests {
             native_status: NativeUnwindStatus::COMPLETE,
             wait: WaitReason::NONE,
             memory: MemoryType::NONE,
+            task: 0,
         }
     }
 

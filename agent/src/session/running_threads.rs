@@ -211,6 +211,7 @@ fn unseen((process, thread): (u32, u32)) -> Sample {
         native_status: NativeUnwindStatus::NOT_WALKED,
         wait: WaitReason::NONE,
         memory: MemoryType::NONE,
+        task: 0,
     }
 }
 

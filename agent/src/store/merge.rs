@@ -21,8 +21,8 @@ use crate::{
     aggregate::{Interner, index},
     profile::{
         Amount, CodeAddress, Executable, ExecutableId, FilteredOut, Function, FunctionId, Kind,
-        Line, Location, LocationId, Losses, Process, ProcessIndex, Profile, Sample, Stack, StackId,
-        Thread, ThreadIndex,
+        Line, Location, LocationId, Losses, Process, ProcessIndex, Profile, Sample, Sampled, Stack,
+        StackId, TaskIndex, Thread, ThreadIndex,
     },
 };
 
@@ -50,7 +50,8 @@ pub(crate) struct Merger {
     services: HashMap<String, ProcessIndex>,
     /// Processes that are kept, by id and name.
     kept: HashMap<(u32, String), ProcessIndex>,
-    values: HashMap<(ThreadIndex, StackId), Amount>,
+    tasks: Interner<String>,
+    values: HashMap<Sampled, Amount>,
     total: u64,
     kind_and_period: Option<(&'static Kind, u64)>,
     windows: Vec<(SystemTime, Duration)>,
@@ -115,7 +116,13 @@ impl Merger {
             let at = sample.stack.0 as usize;
             let stack = *stacks[at]
                 .get_or_insert_with(|| self.stack(profile, &profile.stacks[at], &mut locations));
-            *self.values.entry((thread, stack)).or_default() += sample.amount();
+            let task = profile.task_of(sample).map(|name| self.task(name));
+            let sampled = Sampled {
+                thread,
+                stack,
+                task,
+            };
+            *self.values.entry(sampled).or_default() += sample.amount();
         }
         if self.threads.len() != threads {
             self.bytes += threads_bytes(profile);
@@ -149,6 +156,7 @@ impl Merger {
             locations: self.locations.into_items(),
             stacks: self.stacks.into_items(),
             threads: self.threads.into_items(),
+            tasks: self.tasks.into_items(),
             samples: samples(self.values),
             timeline: None,
             unwind_stats: Vec::new(),
@@ -213,6 +221,15 @@ impl Merger {
         self.bytes += process_bytes(process) + 2 * process.name.len();
         self.processes.push(process.clone());
         self.kept.insert(key, index);
+        index
+    }
+
+    fn task(&mut self, name: &str) -> TaskIndex {
+        let before = self.tasks.len();
+        let index = TaskIndex(self.tasks.index(name.to_owned()));
+        if self.tasks.len() != before {
+            self.bytes += task_bytes(name);
+        }
         index
     }
 
@@ -300,17 +317,12 @@ fn merged_process(service: &str, profile: &Profile) -> Process {
     }
 }
 
-fn samples(values: HashMap<(ThreadIndex, StackId), Amount>) -> Vec<Sample> {
+fn samples(values: HashMap<Sampled, Amount>) -> Vec<Sample> {
     let mut values: Vec<_> = values.into_iter().collect();
     values.sort_unstable_by_key(|&(key, _)| key);
     let samples = values.into_iter();
     samples
-        .map(|((thread, stack), amount)| Sample {
-            stack,
-            thread,
-            count: amount.count,
-            value: amount.value,
-        })
+        .map(|(sampled, amount)| Sample::new(sampled, amount))
         .collect()
 }
 
@@ -335,7 +347,9 @@ fn size_bytes(profile: &Profile) -> usize {
     let stacks = profile.stacks.iter().map(|stack| stack_bytes(stack.len()));
     let executables = profile.executables.iter().map(executable_bytes);
     let processes = profile.processes.iter().map(process_bytes).sum::<usize>();
+    let tasks = profile.tasks.iter().map(|name| task_bytes(name));
     let counts = profile.samples.len() * COUNT_BYTES + threads_bytes(profile);
+    let counts = counts + tasks.sum::<usize>();
     functions + locations + stacks.sum::<usize>() + executables.sum::<usize>() + processes + counts
 }
 
@@ -344,6 +358,10 @@ fn threads_bytes(profile: &Profile) -> usize {
     threads
         .map(|thread| 2 * (size_of::<Thread>() + thread.name.len()))
         .sum()
+}
+
+fn task_bytes(name: &str) -> usize {
+    2 * (size_of::<String>() + name.len())
 }
 
 fn process_bytes(process: &Process) -> usize {

@@ -222,6 +222,7 @@ impl KnownThread {
             native_status: stack.native_status,
             wait,
             memory: MemoryType::NONE,
+            task: stack.task,
         }
     }
 }

@@ -110,7 +110,8 @@ impl VisitedProcess {
         }
         let is_same_interpreter = tracked.interpreters_head == self.tracked.interpreters_head
             && tracked.layout == self.tracked.layout
-            && tracked.gil_holder == self.tracked.gil_holder;
+            && tracked.gil_holder == self.tracked.gil_holder
+            && tracked.tasks == self.tracked.tasks;
         if !is_same_interpreter {
             self.interpreter = interpreter(&tracked, maps.layout(tracked.layout));
             self.symbols.clear();
@@ -272,5 +273,6 @@ fn interpreter(tracked: &TrackedProcess, layout: Option<Layout>) -> Option<Inter
         head: UserAddr(tracked.interpreters_head),
         gil_holder: UserAddr(tracked.gil_holder),
         layout: layout?,
+        tasks: tracked.tasks,
     })
 }

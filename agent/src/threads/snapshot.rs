@@ -318,7 +318,7 @@ mod tests {
             header: Header {
                 kind: RecordKind::SAMPLE,
                 reserved: 0,
-                bytes: 64,
+                bytes: 72,
             },
             time_ns: 5,
             stack,
@@ -334,6 +334,7 @@ mod tests {
             native_status: NativeUnwindStatus::COMPLETE,
             wait,
             memory: MemoryType::NONE,
+            task: 0,
         }
     }
 

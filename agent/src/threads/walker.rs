@@ -3,18 +3,20 @@
 
 use agent_common::{
     hash::Hash,
-    layout::{GilStyle, Layout, RunStyle},
+    layout::{GilStyle, Layout, RunStyle, RunningTaskLayout},
     limits::MAX_KERNEL_FRAMES,
     maps::ThreadState,
     memory::UserAddr,
     native::{CodeLocation, NativeOutcome, NativeWalk, PythonFrames, Registers, UnwindNative},
     python::{
         CodeObjectRecord, PythonOutcome, PythonWalk, ThreadWalk, UnwindPython, WalkPosition,
-        collects_garbage, gil_holder,
+        collects_garbage, gil_holder, read_running_task,
     },
-    record::{NativeUnwindStatus, PythonUnwindStatus},
+    record::{NativeUnwindStatus, PythonUnwindStatus, TaskName},
     scratch::Scratch,
 };
+
+use zerocopy::IntoBytes as _;
 
 use super::{
     batch::Batch,
@@ -33,6 +35,8 @@ pub(super) struct Interpreter {
     pub(super) gil_holder: UserAddr,
     /// Its layout.
     pub(super) layout: Layout,
+    /// Where it has the tasks that its threads run.
+    pub(super) tasks: RunningTaskLayout,
 }
 
 /// The records of a stack, sent when it is proved.
@@ -40,6 +44,7 @@ pub(super) struct Interpreter {
 pub(super) struct StackRecords {
     python: Vec<u8>,
     native: Vec<u8>,
+    task: Vec<u8>,
 }
 
 impl StackRecords {
@@ -48,6 +53,7 @@ impl StackRecords {
         for (hash, record) in [
             (walked.stack, &self.python),
             (walked.native_stack, &self.native),
+            (walked.task, &self.task),
         ] {
             if hash != 0 && batch.is_new(hash) {
                 batch.add_reference(record);
@@ -71,6 +77,8 @@ pub(super) struct Walked {
     pub(super) holds_gil: bool,
     /// Whether it also collects garbage.
     pub(super) collects_garbage: bool,
+    /// Hash of the name of the task that it runs, 0 for none.
+    pub(super) task: u64,
     /// Symbol of the Python frame nearest the root.
     pub(super) root_symbol: u64,
     /// Address of that frame.
@@ -97,6 +105,7 @@ impl Walked {
         native_status: NativeUnwindStatus::NOT_WALKED,
         holds_gil: false,
         collects_garbage: false,
+        task: 0,
         root_symbol: 0,
         root: UserAddr(0),
         is_whole: true,
@@ -232,6 +241,17 @@ impl Walker {
             self.python.stack.finish_record(shape, hash);
             walked.stack = hash;
             self.python.stack.record().clone_into(&mut records.python);
+            let mut name = TaskName::NONE;
+            walked.task = read_running_task(
+                source.memory,
+                &mut self.scratch,
+                &interpreter.layout,
+                interpreter.tasks,
+                source.states[0].address,
+                self.seed,
+                &mut name,
+            );
+            name.as_bytes().clone_into(&mut records.task);
         }
         walked.root_symbol = self.python.stack.root_symbol();
         walked.root = self.python.root();

@@ -68,6 +68,7 @@ mod program;
 mod programs;
 mod prometheus;
 mod pushed;
+mod running_tasks;
 mod selected;
 mod source;
 mod speedscope;

@@ -82,7 +82,7 @@ fn sample(stack: u64, wait: WaitReason) -> Sample {
         header: Header {
             kind: RecordKind::SAMPLE,
             reserved: 0,
-            bytes: 64,
+            bytes: 72,
         },
         time_ns: 0,
         stack,
@@ -98,6 +98,7 @@ fn sample(stack: u64, wait: WaitReason) -> Sample {
         native_status: NativeUnwindStatus::NOT_WALKED,
         wait,
         memory: MemoryType::NONE,
+        task: 0,
     }
 }
 

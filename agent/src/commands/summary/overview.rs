@@ -16,8 +16,8 @@ use crate::{
 /// Columns of the word before a line.
 const LABEL_WIDTH: usize = 11;
 
-/// Most threads with similar names that are named each.
-const MAX_SIMILAR_THREADS: usize = 8;
+/// Most threads or tasks with similar names that are named each.
+const MAX_SIMILAR: usize = 8;
 
 /// The lines, in at most so many columns.
 pub(super) fn lines(profile: &Profile, width: usize) -> Vec<String> {
@@ -29,6 +29,7 @@ pub(super) fn lines(profile: &Profile, width: usize) -> Vec<String> {
         memory(profile),
         shares("libraries", libraries(profile), profile),
         shares("threads", threads(profile), profile),
+        shares("tasks", tasks(profile), profile),
     ];
     lines
         .into_iter()
@@ -215,6 +216,30 @@ fn libraries(profile: &Profile) -> Vec<(String, u64)> {
         .collect()
 }
 
+/// Values of tasks of asyncio, and of what ran in none where there are some. Many whose names differ only by numbers are
+/// one.
+fn tasks(profile: &Profile) -> Vec<(String, u64)> {
+    let mut values = HashMap::<Option<&str>, u64>::new();
+    for sample in &profile.samples {
+        add(&mut values, profile.task_of(sample), sample.value);
+    }
+    let outside = values.remove(&None);
+    if values.is_empty() {
+        return Vec::new();
+    }
+    let named = values.into_iter().filter_map(|(name, value)| {
+        let name = printable(name?.trim());
+        Some(Named {
+            text: name.to_string(),
+            name,
+            value,
+        })
+    });
+    let mut rows = grouped(named);
+    rows.extend(outside.map(|value| ("none".to_owned(), value)));
+    rows
+}
+
 /// Values of threads; none of those that stand for all threads of a process. Many whose names differ only by numbers,
 /// such as those of requests, are one.
 fn threads(profile: &Profile) -> Vec<(String, u64)> {
@@ -222,26 +247,40 @@ fn threads(profile: &Profile) -> Vec<(String, u64)> {
     for sample in &profile.samples {
         add(&mut values, sample.thread.0, sample.value);
     }
-    let mut groups = HashMap::<String, Vec<(&Thread, u64)>>::new();
-    for (index, value) in values {
-        let thread = &profile.threads[index as usize];
-        if thread.tid != 0 {
-            let group = without_numbers(&printable(thread.name.trim()));
-            groups.entry(group).or_default().push((thread, value));
-        }
+    let named = values.into_iter().filter_map(|(index, value)| {
+        let Thread { tid, name, .. } = &profile.threads[index as usize];
+        let name = printable(name.trim());
+        (*tid != 0).then(|| Named {
+            text: format!("{name} ({tid})"),
+            name,
+            value,
+        })
+    });
+    grouped(named)
+}
+
+/// Something with a name, what it is called in a line, and its value.
+struct Named<'a> {
+    name: Cow<'a, str>,
+    text: String,
+    value: u64,
+}
+
+/// Rows of a line, where many whose names differ only by numbers are one.
+fn grouped<'a>(named: impl Iterator<Item = Named<'a>>) -> Vec<(String, u64)> {
+    let mut groups = HashMap::<String, Vec<Named<'a>>>::new();
+    for one in named {
+        let group = groups.entry(without_numbers(&one.name)).or_default();
+        group.push(one);
     }
-    let rows = groups.into_iter().flat_map(|(group, threads)| {
-        if threads.len() > MAX_SIMILAR_THREADS {
-            let values = threads.iter().map(|(_, value)| *value);
+    let rows = groups.into_iter().flat_map(|(group, members)| {
+        if members.len() > MAX_SIMILAR {
+            let values = members.iter().map(|one| one.value);
             let sum = values.fold(0, u64::saturating_add);
-            return vec![(format!("{} of {group}", threads.len()), sum)];
+            return vec![(format!("{} of {group}", members.len()), sum)];
         }
-        let named = threads
-            .into_iter()
-            .map(|(Thread { tid, name, .. }, value)| {
-                (format!("{} ({tid})", printable(name.trim())), value)
-            });
-        named.collect()
+        let members = members.into_iter();
+        members.map(|one| (one.text, one.value)).collect()
     });
     rows.collect()
 }

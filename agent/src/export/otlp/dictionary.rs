@@ -62,6 +62,10 @@ impl<'a> DictionaryBuilder<'a> {
             let name = Value::text(printable(&thread.name));
             attributes.push(self.attribute("thread.name", name)?);
         }
+        if let Some(task) = self.profile.task_of(sample) {
+            let task = Value::text(printable(task));
+            attributes.push(self.attribute("task", task)?);
+        }
         let markers = self.profile.leaf_markers(sample);
         if let Some(wait) = markers.wait {
             let wait = Value::text(wait.label());

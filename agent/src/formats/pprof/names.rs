@@ -32,6 +32,8 @@ pub(super) const GC: &str = "gc";
 pub(super) const MEMORY: &str = "memory";
 /// Label: class of the exception that it raised.
 pub(super) const EXCEPTION: &str = "exception";
+/// Label: name of the task of asyncio that it ran.
+pub(super) const TASK: &str = "task";
 pub(super) const TRUE: &str = "true";
 pub(super) const PROCESS_ID: &str = "process_id";
 pub(super) const PROCESS_NAME: &str = "process_name";

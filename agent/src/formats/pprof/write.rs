@@ -14,7 +14,7 @@ use super::{
     mappings::Mappings,
     names::{
         BLOCKS, EVENT, EXCEPTION, GC, LABEL, LOCK, MEMORY, PERIOD_NS, PROCESS, PROCESS_ID,
-        PROCESS_NAME, PROCESSES, THREAD_ID, THREAD_NAME, TRUE, WAIT,
+        PROCESS_NAME, PROCESSES, TASK, THREAD_ID, THREAD_NAME, TRUE, WAIT,
     },
     schema,
     string_table::StringTable,
@@ -201,6 +201,9 @@ struct MarkedAmount<'a> {
     amount: Amount,
 }
 
+/// Process, stack from its root, thread id, name of the thread, and task.
+type SampleOrder<'a> = (ProcessIndex, Vec<LocationId>, u32, &'a str, Option<&'a str>);
+
 fn sample_messages(
     profile: &Profile,
     mappings: &Mappings,
@@ -208,19 +211,20 @@ fn sample_messages(
     strings: &mut StringTable,
 ) -> Vec<schema::Sample> {
     // What a thread waits for, for which lock, and whom it blocks, follows from the stack.
-    let mut counts = BTreeMap::<(ProcessIndex, Vec<LocationId>, u32, &str), MarkedAmount>::new();
+    let mut counts = BTreeMap::<SampleOrder<'_>, MarkedAmount>::new();
     for sample in &profile.samples {
         let stack = &profile.stacks[sample.stack.0 as usize];
         // Sorted by callers: neighbours share a prefix, which compresses well.
         let stack = stack.iter().rev().copied().collect();
         let thread = &profile.threads[sample.thread.0 as usize];
-        let key = (thread.process, stack, thread.tid, &*thread.name);
+        let task = profile.task_of(sample);
+        let key = (thread.process, stack, thread.tid, &*thread.name, task);
         let counted = counts.entry(key).or_default();
         counted.markers = profile.leaf_markers(sample);
         counted.amount += sample.amount();
     }
     let mut messages = Vec::with_capacity(counts.len());
-    for ((process, stack, tid, thread_name), MarkedAmount { markers, amount }) in counts {
+    for ((process, stack, tid, thread_name, task), MarkedAmount { markers, amount }) in counts {
         let place = |&id: &LocationId| {
             let mapping = mappings.of(profile.location(id), process);
             location_ids.id(mapping, id)
@@ -228,6 +232,9 @@ fn sample_messages(
         let mut label = Vec::new();
         number_label(&mut label, THREAD_ID, tid, strings);
         text_label(&mut label, THREAD_NAME, thread_name, strings);
+        if let Some(task) = task {
+            text_label(&mut label, TASK, task, strings);
+        }
         if let Some(wait) = markers.wait {
             text_label(&mut label, WAIT, wait.label(), strings);
         }

@@ -139,7 +139,7 @@ pub(super) fn profile(
         header: Header {
             kind: RecordKind::SAMPLE,
             reserved: 0,
-            bytes: 64,
+            bytes: 72,
         },
         time_ns: 0,
         stack: python.as_ref().map_or(0, |stack| stack.hash),
@@ -155,6 +155,7 @@ pub(super) fn profile(
         native_status: native_end,
         wait: WaitReason::NONE,
         memory: MemoryType::NONE,
+        task: 0,
     });
     // Any other hash stands for a stack that is lost.
     if let Some(stack) = python.filter(|stack| stack.hash == 1) {

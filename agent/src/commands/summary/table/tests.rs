@@ -179,6 +179,7 @@ fn many_processes_are_summed_up() {
         profile.samples.push(Sample {
             stack: StackId(8),
             thread: ThreadIndex(7 + tid),
+            task: None,
             count: 1 + u64::from(tid == 39),
             value: (1 + u64::from(tid == 39)) * PERIOD_NS,
         });

@@ -16,14 +16,14 @@ use super::{
 use crate::{
     aggregate::{Interner, index},
     formats::pprof::{
-        names::{PROCESS_ID, PROCESS_NAME, THREAD_ID, THREAD_NAME},
+        names::{PROCESS_ID, PROCESS_NAME, TASK, THREAD_ID, THREAD_NAME},
         schema,
         wire::Fields,
     },
     profile::{
         Amount, CodeAddress, Executable, ExecutableId, ExecutableKind, FrameKind, Function,
         FunctionId, Image, Line, Location, LocationId, Process, ProcessIndex, Profile, Sample,
-        Stack, StackId, Thread, ThreadIndex,
+        Sampled, Stack, StackId, TaskIndex, Thread, ThreadIndex,
     },
 };
 
@@ -95,15 +95,11 @@ pub(super) fn read(
         locations: tables.locations.into_items(),
         stacks: tables.stacks.into_items(),
         threads: tables.threads.into_items(),
+        tasks: tables.tasks.into_items(),
         samples: tables
             .counts
             .into_iter()
-            .map(|((thread, stack), amount)| Sample {
-                stack,
-                thread,
-                count: amount.count,
-                value: amount.value,
-            })
+            .map(|(sampled, amount)| Sample::new(sampled, amount))
             .collect(),
         timeline: None,
         unwind_stats: Vec::new(),
@@ -153,7 +149,8 @@ struct ModelTables {
     locations: Interner<Location>,
     stacks: Interner<Stack>,
     threads: Interner<Thread>,
-    counts: BTreeMap<(ThreadIndex, StackId), Amount>,
+    tasks: Interner<String>,
+    counts: BTreeMap<Sampled, Amount>,
     total: Amount,
 }
 
@@ -327,6 +324,7 @@ impl ModelReader<'_> {
                 THREAD_ID => labels.tid = self.id(label.num)?,
                 PROCESS_ID => labels.pid = self.id(label.num)?,
                 THREAD_NAME => labels.thread = self.outline.text_at(label.str)?,
+                TASK => labels.task = self.outline.text_at(label.str)?,
                 PROCESS_NAME => labels.process = self.outline.text_at(label.str)?,
                 _ => {}
             }
@@ -347,7 +345,13 @@ impl ModelReader<'_> {
         }));
         let stack = StackId(self.tables.stacks.index(stack.into()));
         // The sum of all counts was checked.
-        *self.tables.counts.entry((thread, stack)).or_default() += measured;
+        let tasks = &mut self.tables.tasks;
+        let sampled = Sampled {
+            thread,
+            stack,
+            task: (!labels.task.is_empty()).then(|| TaskIndex(tasks.index(labels.task.to_owned()))),
+        };
+        *self.tables.counts.entry(sampled).or_default() += measured;
         Ok(())
     }
 }
@@ -359,6 +363,7 @@ struct SampleLabels<'a> {
     thread: &'a str,
     pid: u32,
     process: &'a str,
+    task: &'a str,
 }
 
 /// The processes of a file.

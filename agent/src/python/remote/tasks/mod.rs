@@ -51,8 +51,7 @@ pub fn tasks(process: &Process, interpreter: &Interpreter) -> Result<Tasks, Task
     let Some(facts) = &series.coroutines else {
         return Err(TasksError::TooOld { version });
     };
-    let offsets = AsyncioOffsets::of(process, interpreter)?;
-    let offsets = offsets.ok_or(TasksError::NotLoaded)?;
+    let offsets = interpreter.asyncio.ok_or(TasksError::NotLoaded)?;
     let memory = process.memory()?;
     read(memory, &interpreter.into(), offsets, facts)
 }

@@ -334,6 +334,7 @@ proptest! {
             .map(|(stack, thread, count)| Sample {
                 stack: crate::profile::StackId(stack),
                 thread: crate::profile::ThreadIndex(thread),
+                task: None,
                 count,
                 value: count * PERIOD_NS,
             })

@@ -104,6 +104,7 @@ fn samples(counts: BTreeMap<(StackId, ThreadIndex), u64>) -> Vec<Sample> {
     let sample = |((stack, thread), count)| Sample {
         stack,
         thread,
+        task: None,
         count,
         value: count * PERIOD_NS,
     };
