@@ -167,7 +167,7 @@ pub(crate) fn take(context: &PerfEventContext) {
     if WITH_PAGES.load() != 0 && is_of_growth() {
         emit_page(stacks.stack, stacks.native_stack, stacks.statuses());
     } else {
-        emit::sample(&stacks);
+        emit_sample(stacks.stack, stacks.native_stack, stacks.statuses());
     }
     current::end_event();
 }

@@ -1,6 +1,6 @@
 //! The label `task`: which task of asyncio had the time, by a program that measures it itself.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -22,7 +22,7 @@ const BLOCKING: &str = "blocking";
 
 /// Tolerated error of a time: a part of it, and some milliseconds.
 const TOLERANCE: f64 = 0.03;
-const TOLERANCE_SECONDS: f64 = 0.025;
+const TOLERANCE_SECONDS: f64 = 0.05;
 
 /// Characters of a name that are kept.
 const NAME_CHARACTERS: usize = 60;
@@ -99,16 +99,18 @@ fn written(folder: &Path, kind: &str, extension: &str) -> String {
 /// Seconds by the label of the task, "" for none, of stacks with such labels.
 fn seconds(file: &str, has: impl Fn(&Value) -> bool) -> BTreeMap<String, f64> {
     let text = fs::read_to_string(file).unwrap();
-    let mut seconds = BTreeMap::new();
+    let mut values = BTreeMap::<String, u64>::new();
     for line in text.lines().skip(1) {
         let stack: Value = serde_json::from_str(line).unwrap();
         let labels = &stack["labels"];
         if has(labels) {
             let task = labels["task"].as_str().unwrap_or_default();
-            *seconds.entry(task.to_owned()).or_default() += stack["value"].as_f64().unwrap() / 1e9;
+            *values.entry(task.to_owned()).or_default() += stack["value"].as_u64().unwrap();
         }
     }
-    seconds
+    let seconds = |value| Duration::from_nanos(value).as_secs_f64();
+    let values = values.into_iter();
+    values.map(|(task, value)| (task, seconds(value))).collect()
 }
 
 /// A name as the agent shows it.
