@@ -1,7 +1,7 @@
 //! Programs from the Python Package Index.
 //!
-//! Invariants: versions are pinned; each program is installed once per machine, in a virtual
-//! environment in the cache, by one thread of one process at a time.
+//! Invariants: versions are pinned; each program is installed once per machine, or once for an
+//! interpreter, in a virtual environment in the cache, by one thread of one process at a time.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -19,8 +19,27 @@ use crate::process::{capture, is_executable};
 ///
 /// When it is not there and cannot be installed.
 pub fn ensure(python: &Path, package: &str, version: &str) -> Result<PathBuf> {
+    install(python, package, version, &format!("{package}-{version}"))
+}
+
+/// The same in an environment of this very interpreter, for what its programs import.
+///
+/// # Errors
+///
+/// As [`ensure`].
+pub fn ensure_for(python: &Path, package: &str, version: &str) -> Result<PathBuf> {
+    let of = python.display().to_string().replace('/', "-");
+    install(
+        python,
+        package,
+        version,
+        &format!("{package}-{version}{of}"),
+    )
+}
+
+fn install(python: &Path, package: &str, version: &str, name: &str) -> Result<PathBuf> {
     let cache = paths::cache()?;
-    let directory = cache.join(format!("{package}-{version}"));
+    let directory = cache.join(name);
     let is_there = || is_executable(&directory.join("bin/python"));
     if is_there() {
         return Ok(directory);
@@ -32,7 +51,7 @@ pub fn ensure(python: &Path, package: &str, version: &str) -> Result<PathBuf> {
     if is_there() {
         return Ok(directory);
     }
-    let unfinished = cache.join(format!("{package}-{version}.unfinished"));
+    let unfinished = cache.join(format!("{name}.unfinished"));
     // A remainder of an interrupted attempt, or missing.
     drop(fs::remove_dir_all(&unfinished));
     capture(Command::new(python).args(["-m", "venv"]).arg(&unfinished))?;

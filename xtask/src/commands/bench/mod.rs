@@ -10,19 +10,20 @@
 //! ```
 //!
 //! Three benches are commands of their own: [`host`], the agent beside programs whose symbols are
-//! expensive, [`samples`], what a recorded sample costs where the caches are cold, and [`growth`], what
-//! a profile of memory costs at each page fault.
+//! expensive, [`samples`], what a recorded sample costs where the caches are cold, and [`memory`], what
+//! profiles of memory and of exceptions cost beside the tools that people use.
 
 mod accuracy;
 mod agent;
 mod bpf;
 mod budget;
 mod figure;
-mod growth;
 mod host;
 mod json;
 mod kernel_cost;
 mod machine;
+mod memory;
+mod memray;
 mod plan;
 mod profiler;
 mod py_spy;
@@ -93,8 +94,9 @@ enum Part {
     /// Measure the kernel time of each recorded sample beside a neighbour that fills the caches, and
     /// what the start of the agent costs
     Samples(samples::Options),
-    /// Measure by how much programs are slower while the growth of their memory is profiled
-    Growth(growth::Options),
+    /// Measure what profiles of memory and exceptions cost, and explain, beside tracemalloc, memray and
+    /// `perf trace`
+    Memory(memory::Options),
 }
 
 /// Measures, and prints the figures.
@@ -106,7 +108,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     match &options.part {
         Some(Part::Host(options)) => host::run(options),
         Some(Part::Samples(options)) => samples::run(options),
-        Some(Part::Growth(options)) => growth::run(options),
+        Some(Part::Memory(options)) => memory::run(options),
         None => overhead(options),
     }
 }

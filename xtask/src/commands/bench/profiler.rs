@@ -10,15 +10,10 @@ use anyhow::{Context as _, Result};
 use super::agent::{Capture, Stacks};
 use crate::commands::observe::child::{Running, Usage};
 
-/// What the agent is given to begin.
-const BEGIN: Duration = Duration::from_secs(1);
-
 /// A program that profiles a process.
 #[derive(Debug, Clone)]
 pub(super) enum Profiler {
     Agent(PathBuf),
-    /// The agent, which profiles the growth of memory.
-    Growth(PathBuf),
     PySpy(PathBuf),
 }
 
@@ -35,21 +30,6 @@ impl Profiler {
             Self::Agent(binary) => {
                 Capture::start(binary, pid, rate_hz, duration, output, Stacks::Whole)
                     .map(Attached::Agent)
-            }
-            Self::Growth(binary) => {
-                // What it takes to begin, which the kernel is not asked for: accounting for the time of
-                // programs would take time at each fault.
-                let duration = duration + BEGIN;
-                let mut command = Command::new(binary);
-                command
-                    .args(["--event", "growth"])
-                    .args(["--pid", &pid.to_string()])
-                    .args(["--duration", &format!("{}ms", duration.as_millis())])
-                    .arg("--output")
-                    .arg(output);
-                let running = Running::start(&mut command)?;
-                thread::sleep(BEGIN);
-                Ok(Attached::Other { running, duration })
             }
             Self::PySpy(binary) => {
                 let seconds = u32::try_from(duration.as_millis().div_ceil(1000))?;
@@ -75,7 +55,6 @@ impl Profiler {
 #[derive(Debug)]
 pub(super) enum Attached {
     Agent(Capture),
-    /// One of which the kernel is not asked what its BPF programs do.
     Other {
         running: Running,
         duration: Duration,

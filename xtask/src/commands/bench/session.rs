@@ -244,7 +244,7 @@ impl Session<'_> {
                 (Ok(compared), _) if contender.instead.is_some() => {
                     windows::of_clock(figures, &case, &compared, noise);
                 }
-                (Ok(compared), Profiler::Agent(_) | Profiler::Growth(_)) => {
+                (Ok(compared), Profiler::Agent(_)) => {
                     windows::of_agent(figures, &case, rate_hz, &compared, noise);
                 }
                 (Ok(compared), Profiler::PySpy(_)) => {
@@ -270,7 +270,7 @@ impl Session<'_> {
         ] {
             let figure = self.figures.of(topic, name);
             match profiler {
-                Profiler::Agent(_) | Profiler::Growth(_) => figure.agent = Some(value),
+                Profiler::Agent(_) => figure.agent = Some(value),
                 Profiler::PySpy(_) => figure.py_spy = Some(value),
             }
             figure.budget = Some(budget);

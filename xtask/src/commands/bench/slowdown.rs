@@ -207,7 +207,7 @@ fn profiled(workload: &Workload, contender: &Contender, duration: Duration) -> R
     let attached_for = attached.duration();
     let usage = attached.finish()?;
     let cpu_error = match contender.profiler {
-        Profiler::Agent(_) | Profiler::Growth(_) => None,
+        Profiler::Agent(_) => None,
         Profiler::PySpy(_) => {
             let profiled = float(Folded::read(&output)?.total()) / f64::from(rate_hz);
             let share = end.progress.cpu_since(&start.progress).as_secs_f64() / wall;

@@ -1,6 +1,8 @@
 //! The programs that are profiled, and their progress.
 
-use std::fs;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -65,6 +67,16 @@ pub(super) struct Workload {
 impl Workload {
     /// Starts the program of this name and waits until it is at work.
     pub(super) fn start(python: &Interpreter, name: &str, argument: Option<u32>) -> Result<Self> {
+        Self::start_with(python, &[], name, argument)
+    }
+
+    /// The same with these arguments of the interpreter before those of the program.
+    pub(super) fn start_with(
+        python: &Interpreter,
+        options: &[OsString],
+        name: &str,
+        argument: Option<u32>,
+    ) -> Result<Self> {
         let units = directory()?.join(format!("{name}.units"));
         fs::write(&units, [0; SLOTS * size_of::<u64>()])
             .with_context(|| format!("cannot write {}", units.display()))?;
@@ -72,6 +84,7 @@ impl Workload {
         command
             // No compiled files in the sources.
             .arg("-B")
+            .args(options)
             .arg(
                 paths::workspace()
                     .join("xtask/bench")
@@ -79,7 +92,9 @@ impl Workload {
             )
             .arg(LONGEST.as_secs().to_string())
             .args(argument.map(|argument| argument.to_string()))
-            .env("WORK_UNITS_FILE", &units);
+            .env("WORK_UNITS_FILE", &units)
+            // Processes that are compared do the same.
+            .env("PYTHONHASHSEED", "0");
         let mut workload = Self {
             process: Running::start(&mut command)?,
             units: units.clone(),
@@ -101,6 +116,21 @@ impl Workload {
     /// The numbers that the workload counts in.
     pub(super) fn counts(&self) -> Result<[u64; SLOTS]> {
         counts(&self.units)
+    }
+
+    /// Sets one of these numbers, by which some workloads are told what to do.
+    pub(super) fn set_count(&self, slot: usize, count: u64) -> Result<()> {
+        let offset = u64::try_from(slot * size_of::<u64>())?;
+        File::options()
+            .write(true)
+            .open(&self.units)
+            .and_then(|file| file.write_all_at(&count.to_ne_bytes(), offset))
+            .with_context(|| format!("cannot write {}", self.units.display()))
+    }
+
+    /// Waits for its own end, until `limit` after its start.
+    pub(super) fn finish(self, limit: Duration) -> Result<()> {
+        self.process.finish(limit).map(drop)
     }
 
     pub(super) fn cpu_time(&self) -> Result<Duration> {

@@ -120,9 +120,18 @@ impl Running {
 
     /// Requests its end with SIGTERM and waits for it, for so long.
     pub(in crate::commands) fn terminate(self, limit: Duration) -> Result<()> {
+        self.end_by(libc::SIGTERM, limit)
+    }
+
+    /// The same with the signal that Ctrl-C sends.
+    pub(in crate::commands) fn interrupt(self, limit: Duration) -> Result<()> {
+        self.end_by(libc::SIGINT, limit)
+    }
+
+    fn end_by(self, signal: libc::c_int, limit: Duration) -> Result<()> {
         let pid = libc::pid_t::try_from(self.pid())?;
         // SAFETY: the call takes numbers only; the process is our child and was not waited for.
-        if unsafe { libc::kill(pid, libc::SIGTERM) } != 0 {
+        if unsafe { libc::kill(pid, signal) } != 0 {
             return Err(io::Error::last_os_error()).context("a child cannot be ended");
         }
         let limit = self.started.elapsed() + limit;
