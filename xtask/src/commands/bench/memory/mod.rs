@@ -9,8 +9,8 @@
 //! growing ─► explained ─► table
 //! ```
 //!
-//! Datadog's profiler is not in it: it needs an account's backend to send to, and nothing is published
-//! about what its profiles of memory cost.
+//! Datadog's profiler is not in it: it needs a backend to send to, and no published figures of
+//! what its profiles of memory cost were found.
 
 mod contender;
 mod explained;
