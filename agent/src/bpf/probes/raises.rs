@@ -53,6 +53,16 @@ impl RaiseCounts {
             ns: self.ns.saturating_sub(before.ns),
         }
     }
+
+    /// This and another count.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            runs: self.runs.saturating_add(other.runs),
+            raises: self.raises.saturating_add(other.raises),
+            ns: self.ns.saturating_add(other.ns),
+        }
+    }
 }
 
 impl RaiseProbe {

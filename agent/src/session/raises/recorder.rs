@@ -10,7 +10,7 @@ use super::{
     schedule::{self, Block, Credit, Estimator, Phase, Seen, WINDOW_NS},
 };
 use crate::{
-    bpf::{Error, RaiseProbe, monotonic_ns},
+    bpf::{Error, RaiseCounts, RaiseProbe, monotonic_ns},
     process,
     session::probes::{Places, ProbeSites},
 };
@@ -36,6 +36,8 @@ pub(super) struct Recorder {
     is_attached: bool,
     /// How long attaching it took last, in nanoseconds.
     attaching_ns: u64,
+    /// What the probe did after the last window, until it was detached.
+    late: RaiseCounts,
     credit: Credit,
     estimator: Estimator,
     estimate: SharedEstimate,
@@ -51,6 +53,7 @@ impl Recorder {
             places: Places::new(sites),
             is_attached: true,
             attaching_ns: 0,
+            late: RaiseCounts::default(),
             credit: Credit::default(),
             estimator: Estimator::default(),
             estimate,
@@ -121,6 +124,7 @@ impl Recorder {
         stopped: &mpsc::Receiver<()>,
     ) -> Result<Result<Phase, Stopped>, Error> {
         let block_cpu_ns = self.cpu_ns();
+        let block_counts = self.probe.counts()?;
         let start_ns = block.window_ns.start;
         if start_ns.saturating_sub(monotonic_ns()) > WORTH_DETACHING_NS {
             self.detach();
@@ -137,14 +141,17 @@ impl Recorder {
         if wait(block.decision_ns(), stopped).is_err() {
             return Ok(Err(Stopped));
         }
-        let work = self.probe.counts()?.since(before);
+        let counts = self.probe.counts()?;
+        let work = counts.since(before);
         let ns = block.decision_ns() - start_ns;
         let next = if schedule::is_little(work, ns) {
             Phase::All {
                 since_ns: block.end_ns,
             }
         } else {
-            let next = Block::new(block.end_ns, work, ns, |below| fastrand::u64(..below));
+            // What it costs to have it attached is paid for too: on a busy machine that takes longer than a window.
+            let spent = counts.since(block_counts).and(self.late);
+            let next = Block::new(block.end_ns, spent, ns, |below| fastrand::u64(..below));
             Phase::Block(next)
         };
         let next_window = next.window(weight_of(&self.estimator, &next));
@@ -156,8 +163,10 @@ impl Recorder {
         if next.start_ns().saturating_sub(monotonic_ns()) > WORTH_DETACHING_NS {
             self.detach();
         }
+        self.late = self.probe.counts()?.since(after);
         let is_stopped = wait(block.end_ns, stopped).is_err();
         let end_cpu_ns = self.cpu_ns();
+        let outside = before.since(block_counts).and(self.late);
         let variance = self.estimator.add(
             &Seen {
                 windows: block.windows,
@@ -165,6 +174,7 @@ impl Recorder {
                 window_cpu_ns: after_cpu_ns.saturating_sub(before_cpu_ns),
                 other_cpu_ns: before_cpu_ns.saturating_sub(block_cpu_ns)
                     + end_cpu_ns.saturating_sub(after_cpu_ns),
+                outside,
             },
             weight,
         );

@@ -171,8 +171,10 @@ pub(super) struct Seen {
     pub(super) work: RaiseCounts,
     /// CPU time of the programs in the window, with what the probe has cost, in nanoseconds.
     pub(super) window_cpu_ns: u64,
-    /// Their CPU time in the rest of the block.
+    /// Their CPU time in the rest of the block, with what the probe has cost there.
     pub(super) other_cpu_ns: u64,
+    /// What the probe did there, while it was attached before the window and after it.
+    pub(super) outside: RaiseCounts,
 }
 
 /// Estimates how many exceptions were raised in blocks of which one window was recorded.
@@ -216,13 +218,14 @@ impl Estimator {
     /// Takes a block into account that has ended, whose exceptions had this weight; returns the variance that it adds.
     pub(super) fn add(&mut self, seen: &Seen, weight: f64) -> u64 {
         let raises = seen.work.raises as f64;
-        let cost_ns = cost_ns(seen.work);
+        let window_cost_ns = cost_ns(seen.work);
         // What is left of the time is uncertain where the probe has taken nearly all of it.
-        let own_ns = seen.window_cpu_ns.saturating_sub(cost_ns);
+        let own_ns = seen.window_cpu_ns.saturating_sub(window_cost_ns);
         let own_ns = own_ns.max(seen.window_cpu_ns / MAX_SLOWDOWN) as f64;
         let others = seen.windows.saturating_sub(1) as f64;
         // Of one block alone it depends on when the programs happened to run.
-        self.other_ns = self.other_ns * REMEMBERED + seen.other_cpu_ns as f64;
+        let other_ns = seen.other_cpu_ns.saturating_sub(cost_ns(seen.outside));
+        self.other_ns = self.other_ns * REMEMBERED + other_ns as f64;
         self.expected_ns = self.expected_ns * REMEMBERED + others * own_ns;
         let ratio = self.ratio(seen.windows);
         self.owed += raises * (1.0 + ratio) - raises * weight;
@@ -230,7 +233,7 @@ impl Estimator {
         let last = self.last.replace(raises).unwrap_or(raises);
         let spread = ((raises - last).powi(2) / 2.0).max(raises);
         let sampling = ratio * (ratio + 1.0) * spread;
-        let slowdown = (cost_ns as f64 / own_ns.max(1.0)).min(MAX_SLOWDOWN as f64);
+        let slowdown = (window_cost_ns as f64 / own_ns.max(1.0)).min(MAX_SLOWDOWN as f64);
         let systematic = UNCERTAIN * slowdown * raises * ratio;
         (sampling + systematic.powi(2)) as u64
     }
@@ -310,7 +313,9 @@ mod tests {
                 windows,
                 work: work(raises as u64),
                 window_cpu_ns: ((own + raises * 5e-6) * 1e9) as u64,
-                other_cpu_ns: (others * 1e9) as u64,
+                // The probe was attached for some time before the window.
+                other_cpu_ns: (others * 1e9) as u64 + cost_ns(work(2_000)),
+                outside: work(2_000),
             };
             recorded += raises * weight;
             total += raises + rate * others;
@@ -337,6 +342,7 @@ mod tests {
             },
             window_cpu_ns: WINDOW_NS,
             other_cpu_ns: (windows - 1) * WINDOW_NS,
+            outside: RaiseCounts::default(),
         };
         let mut estimator = Estimator::default();
         assert_eq!(estimator.add(&seen(100, 1), 1.0), 0);
