@@ -138,6 +138,46 @@ impl Registers {
         ))
     }
 
+    /// What is known of those of a 64-bit program that is in a system call, if one is given, without its registers: its
+    /// number and its arguments, the stack pointer, and the address of the next instruction. The others are 0.
+    #[cfg(all(feature = "user", not(target_arch = "aarch64")))]
+    #[must_use]
+    pub fn at_rest(call: Option<(u32, [u64; 6])>, stack_pointer: u64, instruction: u64) -> Self {
+        /// `rdi`, `rsi`, `rdx`, `r10`, `r8`, `r9`.
+        const ARGUMENTS: [usize; 6] = [14, 13, 12, 7, 9, 8];
+
+        let mut registers = Self::ZERO;
+        registers.words[Self::SYSTEM_CALL] = u64::MAX;
+        if let Some((number, arguments)) = call {
+            registers.words[Self::SYSTEM_CALL] = number.into();
+            for (place, argument) in ARGUMENTS.into_iter().zip(arguments) {
+                registers.words[place] = argument;
+            }
+        }
+        registers.words[16] = instruction;
+        // `__USER_CS`.
+        registers.words[Self::MODE] = 0x33;
+        registers.words[19] = stack_pointer;
+        registers
+    }
+
+    /// What is known of those of a 64-bit program that is in a system call, if one is given, without its registers: its
+    /// number and its arguments, the stack pointer, and the address of the next instruction. The others are 0.
+    #[cfg(all(feature = "user", target_arch = "aarch64"))]
+    #[must_use]
+    pub fn at_rest(call: Option<(u32, [u64; 6])>, stack_pointer: u64, instruction: u64) -> Self {
+        let mut registers = Self::ZERO;
+        registers.words[Self::SYSTEM_CALL] = u64::MAX;
+        if let Some((number, arguments)) = call {
+            registers.words[Self::SYSTEM_CALL] = number.into();
+            registers.words[34] = arguments[0];
+            registers.words[..6].copy_from_slice(&arguments);
+        }
+        registers.words[31] = stack_pointer;
+        registers.words[32] = instruction;
+        registers
+    }
+
     /// Whether a 64-bit program is in a system call that wakes threads which wait for this word of memory.
     #[inline(always)]
     #[must_use]
@@ -272,6 +312,17 @@ mod tests {
         let mut of_32_bits = in_call(FUTEX, [WORD, 0x81, 0]);
         of_32_bits.words[Registers::MODE] = 0x23;
         assert!(!of_32_bits.wake(WORD));
+    }
+
+    #[test]
+    fn a_thread_at_rest_is_in_its_system_call() {
+        let arguments = [1, 2, 3, 4, 5, 6];
+        let registers = Registers::at_rest(Some((202, arguments)), 0x7f00_0000, 0x40_0000);
+        assert!(registers.are_of_64_bits());
+        assert_eq!(registers.system_call(), Some((202, arguments)));
+        assert_eq!(registers.stack_pointer(), 0x7f00_0000);
+        let in_none = Registers::at_rest(None, 0x7f00_0000, 0x40_0000);
+        assert!(in_none.are_of_64_bits() && in_none.system_call().is_none());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Why the BPF programs cannot be used, and what to do about it.
 
-use std::{error, io};
+use std::{error, io, iter};
 
 use aya::{EbpfError, maps::MapError, programs::ProgramError};
 
@@ -91,6 +91,25 @@ pub enum Error {
         /// The error of the call.
         source: io::Error,
     },
+}
+
+impl Error {
+    /// Whether the kernel permits the agent nothing of the kind, whatever the programs are (`EPERM`).
+    #[must_use]
+    pub fn is_not_permitted(&self) -> bool {
+        let error: &(dyn error::Error + 'static) = match self {
+            Self::Load(error) => error,
+            Self::Program { error, .. } => error,
+            Self::Map { source, .. } => source,
+            Self::System { source, .. } => source,
+            _ => return false,
+        };
+        let mut chain = iter::successors(Some(error), |error| error.source());
+        chain.any(|error| {
+            let error = error.downcast_ref::<io::Error>();
+            error.is_some_and(|error| error.raw_os_error() == Some(libc::EPERM))
+        })
+    }
 }
 
 /// Error of a `call` for `program`.

@@ -61,9 +61,7 @@ pub use probes::{
 };
 pub use process_map::InterpreterLocation;
 pub use records::Records;
-#[cfg(test)]
-pub use requirements::Unmet;
-pub use requirements::{Requirement, check as check_requirements, requirements};
+pub use requirements::{Requirement, Unmet, check as check_requirements, requirements};
 pub use rights::{give_up as give_up_sys_admin, lower as lower_sys_admin};
 pub use ring::Ring;
 pub use sampled_pages::SampledPages;

@@ -12,6 +12,13 @@ const OLDEST_KERNEL: (u32, u32) = (5, 10);
 /// The inode of the initial PID namespace (`PROC_PID_INIT_INO` of the kernel).
 const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
 
+/// The inode of the initial user namespace (`PROC_USER_INIT_INO` of the kernel): capabilities in another one permit nothing
+/// of BPF, as those of root in a container without root.
+const INITIAL_USER_NAMESPACE: &str = "user:[4026531837]";
+
+/// What is missing in another user namespace, whatever the capabilities are there.
+const OF_HOST: &str = "CAP_BPF, CAP_PERFMON in the user namespace of the host";
+
 /// Required capabilities, by number and name.
 const CAPABILITIES: [(u32, &str); 3] =
     [(39, "CAP_BPF"), (38, "CAP_PERFMON"), (19, "CAP_SYS_PTRACE")];
@@ -81,6 +88,10 @@ fn check_kernel() -> Result<(), Unmet> {
 }
 
 fn check_capabilities() -> Result<(), Unmet> {
+    let namespace = fs::read_link("/proc/self/ns/user").ok();
+    if namespace.is_some_and(|it| it.as_os_str() != INITIAL_USER_NAMESPACE) {
+        return Err(Unmet::Capabilities(OF_HOST.to_owned()));
+    }
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     match missing_capabilities(&status).as_slice() {
         [] => Ok(()),

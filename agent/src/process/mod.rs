@@ -6,6 +6,7 @@
 //! ([`Process::is_same_program`]); no path leads out of the root directory of the process; only
 //! regular files are opened for reading; every read has a limit.
 
+mod attach;
 pub mod cgroup;
 mod command_line;
 mod cpu_time;
@@ -23,8 +24,10 @@ mod path;
 mod procfs;
 mod reference;
 mod task;
+mod task_files;
 mod tree;
 
+pub use attach::attach_hint;
 #[cfg(feature = "fuzzing")]
 pub use command_line::CommandLine;
 pub use cpu_time::cpu_time;
@@ -41,6 +44,9 @@ pub use procfs::Process;
 #[cfg(feature = "fuzzing")]
 pub use procfs::{is_kernel_thread, numbers};
 pub use task::{is_stopped, switches_at_rest, thread_comm, thread_ids};
+pub use task_files::{
+    Runs, TaskFiles, TaskLook, last_run_ns, own_thread_id, scheduler_now_ns, task_ids,
+};
 #[cfg(feature = "fuzzing")]
 pub use tree::parent;
 pub use tree::{Descendant, descendants};

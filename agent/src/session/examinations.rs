@@ -57,7 +57,12 @@ impl Examinations {
         Ok(examined.with_context(|| format!("cannot examine process {pid}"))??)
     }
 
-    fn submit(&self, pid: u32, parent: Option<u32>) -> Pending<Result<Finding, process::Error>> {
+    /// Has a process examined.
+    pub(super) fn submit(
+        &self,
+        pid: u32,
+        parent: Option<u32>,
+    ) -> Pending<Result<Finding, process::Error>> {
         let examiner = Arc::clone(&self.examiner);
         let subject = Subject::process(pid);
         let examine = move || examiner.examine(pid, parent);

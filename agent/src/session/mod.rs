@@ -29,6 +29,7 @@ mod examinations;
 mod lock_releases;
 pub mod memory;
 mod observer;
+mod outside;
 mod pages;
 mod probes;
 mod processes;
@@ -62,6 +63,7 @@ pub use self::{
     eviction_schedule::{Due, EvictionSchedule, GENERATION, InUse},
     examinations::Examinations,
     observer::{Observer, Origin},
+    outside::OutsideSession,
     profile_builder::ProfileBuilder,
     profiles::{KERNEL_THREADS_NAME, Profiles},
     scope::Scope,

@@ -35,7 +35,6 @@ pub struct Finding {
     /// What labels are made of; [`None`] if that was not asked for or could not be read.
     pub metadata: Option<ProcessMetadata>,
     /// The examined process.
-    #[cfg(feature = "recorder")]
     pub opened: Process,
 }
 
@@ -100,7 +99,6 @@ impl Examiner {
             interpreter: interpreter.map(Box::new),
             mapped,
             metadata,
-            #[cfg(feature = "recorder")]
             opened,
         })
     }

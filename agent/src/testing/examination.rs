@@ -89,6 +89,7 @@ pub fn replay_examination(folder: &Path, name: &str, rate: u32) -> String {
             executable: process.executable.clone(),
             namespace_pids: vec![process.pid],
             has_own_mounts: Some(false),
+            unreadable: None,
         }),
         python: Some(Ok(interpreter)),
         threads: Some(Ok(doctor::Threads {

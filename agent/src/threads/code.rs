@@ -12,7 +12,8 @@ use agent_common::{
     unwind::{BLOCK_WORDS, Block, RuleSearch, TableWords},
 };
 
-use crate::bpf::{Rows, WalkMaps};
+use super::sources::Lookups;
+use crate::bpf::Rows;
 
 /// Most addresses that are cached for a process.
 const MAX_LOCATIONS: usize = 16 << 10;
@@ -30,7 +31,7 @@ pub(super) struct ProcessCode {
 
 impl ProcessCode {
     /// Reads the mappings again if they have changed.
-    pub(super) fn update(&mut self, maps: &WalkMaps, process: &TrackedProcess) {
+    pub(super) fn update(&mut self, maps: &Lookups, process: &TrackedProcess) {
         if self.epoch != process.mappings_epoch {
             self.epoch = process.mappings_epoch;
             self.mappings = maps.mappings(process);
@@ -41,7 +42,7 @@ impl ProcessCode {
 
 /// Looks up code of one process.
 pub(super) struct Code<'a> {
-    pub(super) maps: &'a WalkMaps,
+    pub(super) maps: &'a Lookups,
     pub(super) process: &'a mut ProcessCode,
     pub(super) tgid: u32,
     /// Executables whose tables are missing.

@@ -1,7 +1,8 @@
 //! Passes over all threads of the profiled processes, running or not: wall time.
 //!
 //! ```text
-//! passes ─► pass ─┬─ known_thread       what is kept about each
+//! passes ─► pass ─┬─ sources            the BPF programs and their maps, or outside: `/proc`
+//!                 ├─ known_thread       what is kept about each
 //!                 ├─ process            memory (page_cache), interpreter, code, symbols
 //!                 ├─ walker             stacks
 //!                 ├─ reason             why it waits
@@ -25,6 +26,7 @@ mod gil_times;
 mod known_thread;
 mod locks;
 mod names;
+mod outside;
 mod page_cache;
 mod pass;
 mod passes;
@@ -34,6 +36,7 @@ mod settings;
 mod shared;
 mod snapshot;
 mod snapshot_passes;
+mod sources;
 mod status;
 mod symbols;
 mod walker;
@@ -43,6 +46,7 @@ pub use deadlocks::{DeadlockedThread, Deadlocks};
 pub use gil_locations::GilLocations;
 pub use gil_times::GilTimes;
 pub use locks::LockNaming;
+pub use outside::OutsideProcesses;
 pub use passes::Passes;
 pub use settings::{Settings, WaitRecords};
 pub use snapshot::{Snapshot, SnapshotProgress, SnapshotThread};

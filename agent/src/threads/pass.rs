@@ -42,9 +42,6 @@ use crate::bpf::monotonic_ns;
 /// Most threads that are remembered.
 const MAX_THREADS: usize = MAX_KNOWN_THREADS as usize;
 
-/// Most time for reading stacks in a pass; threads that there is no time for have none.
-const LIMIT: Duration = Duration::from_millis(50);
-
 /// Why a pass has not ended.
 #[derive(Debug)]
 pub(super) enum PassError {
@@ -71,6 +68,8 @@ pub(super) struct Passer {
     shared: Arc<Shared>,
     /// The turn of the thread that makes them.
     turn: u32,
+    /// Most time for reading stacks in a pass.
+    limit: Duration,
     walker: Walker,
     processes: HashMap<u32, VisitedProcess>,
     threads: HashMap<u32, KnownThread>,
@@ -91,9 +90,11 @@ pub(super) struct Passer {
 
 impl Passer {
     pub(super) fn new(shared: Arc<Shared>, walker: Walker, turn: u32, settings: &Settings) -> Self {
+        let limit = shared.visits().time_limit();
         Self {
             shared,
             turn,
+            limit,
             walker,
             processes: HashMap::new(),
             threads: HashMap::new(),

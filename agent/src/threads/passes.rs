@@ -23,13 +23,11 @@ use super::{
     settings::Settings,
     shared::Shared,
     snapshot_passes,
+    sources::PassSources,
     status::PassStatus,
     walker::Walker,
 };
-use crate::{
-    bpf::PassMaps,
-    workers::{StoppableThread, Workers, thread_cpu_time},
-};
+use crate::workers::{StoppableThread, Workers, thread_cpu_time};
 
 /// Most processor time of the passes, as a share of one processor's.
 const BUDGET: f64 = 0.03;
@@ -71,12 +69,12 @@ impl Passes {
     /// When the thread cannot be started.
     pub fn start(
         settings: Settings,
-        maps: PassMaps,
+        sources: impl Into<PassSources>,
         gils: GilLocations,
         workers: Workers,
         send: impl Fn(Batch) + Send + Sync + 'static,
     ) -> Result<Self> {
-        let shared = Arc::new(Shared::new(maps, gils, workers, Box::new(send)));
+        let shared = Arc::new(Shared::new(sources.into(), gils, workers, Box::new(send)));
         let mut passes = Self {
             settings,
             shared,

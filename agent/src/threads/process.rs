@@ -26,11 +26,11 @@ use super::{
         descriptors::{FileKind, FileKinds},
         futex_word, reason,
     },
+    sources::Lookups,
     symbols::KnownCode,
     walker::Interpreter,
 };
 use crate::{
-    bpf::WalkMaps,
     process::Process,
     python::{
         gil::{Gil, GilLocation, GilWords},
@@ -66,7 +66,7 @@ impl VisitedProcess {
     /// Opens a process; [`None`] where it has ended, or nothing is known about it yet.
     pub(super) fn open(
         tgid: u32,
-        maps: &WalkMaps,
+        maps: &Lookups,
         gils: &GilLocations,
         locks: LockNaming,
     ) -> Option<Self> {
@@ -90,7 +90,7 @@ impl VisitedProcess {
 
     /// Takes over what the maps say of the process; [`false`] where it runs another program than when
     /// it was opened.
-    pub(super) fn update(&mut self, tgid: u32, maps: &WalkMaps, gils: &GilLocations) -> bool {
+    pub(super) fn update(&mut self, tgid: u32, maps: &Lookups, gils: &GilLocations) -> bool {
         if !self.memory.is_alive() {
             return false;
         }

@@ -8,18 +8,23 @@ use std::sync::{
     atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
-use super::{batch::Batch, gil_locations::GilLocations, status::PassStatus};
+use super::{
+    batch::Batch,
+    gil_locations::GilLocations,
+    sources::{Lookups, PassSources, Visits},
+    status::PassStatus,
+};
 use crate::{
-    bpf::{LockWaits, PassMaps, ThreadVisits, WalkMaps},
+    bpf::LockWaits,
     workers::{Subject, Workers},
 };
 
 /// What passes need.
 pub(super) struct Shared {
-    visits: Mutex<ThreadVisits>,
+    visits: Mutex<Visits>,
     /// Waits for locks whose ends are recorded, if any are.
     lock_waits: Option<Mutex<LockWaits>>,
-    pub(super) maps: WalkMaps,
+    pub(super) maps: Lookups,
     pub(super) gils: GilLocations,
     pub(super) workers: Workers,
     pub(super) status: PassStatus,
@@ -40,15 +45,15 @@ pub(super) struct GivenUp;
 
 impl Shared {
     pub(super) fn new(
-        maps: PassMaps,
+        sources: PassSources,
         gils: GilLocations,
         workers: Workers,
         send: Box<dyn Fn(Batch) + Send + Sync>,
     ) -> Self {
         Self {
-            visits: Mutex::new(maps.visits),
-            lock_waits: maps.lock_waits.map(Mutex::new),
-            maps: maps.maps,
+            visits: Mutex::new(sources.visits),
+            lock_waits: sources.lock_waits.map(Mutex::new),
+            maps: sources.maps,
             gils,
             workers,
             status: PassStatus::default(),
@@ -61,7 +66,7 @@ impl Shared {
     }
 
     /// The iterators.
-    pub(super) fn visits(&self) -> MutexGuard<'_, ThreadVisits> {
+    pub(super) fn visits(&self) -> MutexGuard<'_, Visits> {
         // It is consistent after every statement, so also after a panic.
         self.visits.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -22,9 +22,9 @@ use super::{
     batch::Batch,
     code::{Code, ProcessCode},
     page_cache::PageCache,
+    sources::Lookups,
     symbols::{Describer, KnownCode},
 };
-use crate::bpf::WalkMaps;
 
 /// The interpreter of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ pub(super) struct Walker {
 
 /// What a stack is read from.
 pub(super) struct Source<'a> {
-    pub(super) maps: &'a WalkMaps,
+    pub(super) maps: &'a Lookups,
     pub(super) memory: &'a PageCache,
     pub(super) interpreter: Option<&'a Interpreter>,
     /// The states of the thread, the newest interpreter first.

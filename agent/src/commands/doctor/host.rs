@@ -8,6 +8,7 @@ use rustix::{
 };
 
 use super::{
+    dumps::{WITHOUT_PROGRAMS, lacks_capabilities},
     left_out::LeftOut,
     show::{
         parts::{write_left_out, write_requirements},
@@ -93,6 +94,12 @@ impl fmt::Display for HostReport {
         writeln!(formatter, "This host cannot be profiled:")?;
         for obstacle in obstacles {
             writeln!(formatter, "  - {}", printable(&obstacle))?;
+        }
+        if lacks_capabilities(&self.requirements) {
+            writeln!(
+                formatter,
+                "But agent dump {WITHOUT_PROGRAMS}, of processes whose memory agent may read"
+            )?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 //! that second; the process is never stopped and nothing in it changes; whatever is wrong is part of
 //! the report, which is always complete.
 
+mod dumps;
 mod host;
 mod left_out;
 mod measured;
@@ -18,15 +19,15 @@ use anyhow::Context as _;
 
 use agent_common::record::PythonUnwindStatus;
 
-use self::host::HostReport;
 #[cfg(feature = "testing")]
 pub use self::native::{Contents, NativeFile, Symbols};
+use self::{dumps::lacks_capabilities, host::HostReport};
 pub use self::{left_out::LeftOut, measured::Measured, native::NativeCode};
 use super::{cli::DoctorOptions, record::SYMBOL_BYTES, standard_output::print};
 use crate::{
     aggregate::Filter,
     bpf::{self, Requirement, requirements},
-    process::{self, Process},
+    process::{self, Process, attach_hint},
     profile::{CPU, Kind, Periods, RecordedExceptions},
     python::{
         self, Detector, Interpreter, Version,
@@ -108,6 +109,8 @@ pub struct About {
     pub namespace_pids: Vec<u32>,
     /// Whether it has another mount namespace than the agent; [`None`] when that may not be read.
     pub has_own_mounts: Option<bool>,
+    /// What to do where its memory may not be read.
+    pub unreadable: Option<String>,
 }
 
 /// Threads of an interpreter as read from outside, which verifies its layout.
@@ -187,6 +190,10 @@ impl About {
             executable: process.executable().to_owned(),
             namespace_pids: process.namespace_pids().to_vec(),
             has_own_mounts: process.has_own_mounts().ok(),
+            unreadable: match process.memory() {
+                Err(process::Error::Denied { .. }) => Some(attach_hint(process.pid())),
+                Ok(_) | Err(_) => None,
+            },
         }
     }
 }
@@ -208,6 +215,15 @@ impl Report {
         self.obstacles().is_empty()
     }
 
+    /// Whether `agent dump` works all the same, without the BPF programs.
+    #[must_use]
+    pub fn is_dumpable(&self) -> bool {
+        let is_readable = |about: &About| about.unreadable.is_none();
+        lacks_capabilities(&self.requirements)
+            && self.process.as_ref().is_ok_and(is_readable)
+            && matches!(self.python, Some(Ok(_)))
+    }
+
     /// What prevents a capture, each with what to do.
     ///
     /// A missing interpreter does not: there are native frames.
@@ -218,7 +234,13 @@ impl Report {
             .iter()
             .filter_map(|one| one.met.as_ref().err())
             .map(ToString::to_string);
-        let process = self.process.as_ref().err().map(ToString::to_string);
+        let process = match &self.process {
+            Ok(about) => about
+                .unreadable
+                .as_ref()
+                .map(|hint| format!("permission to read process {} is missing: {hint}", self.pid)),
+            Err(error) => Some(error.to_string()),
+        };
         let measured = match &self.measured {
             Some(Err(error)) => Some(error.clone()),
             Some(Ok(_)) | None => None,

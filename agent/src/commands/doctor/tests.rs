@@ -18,6 +18,7 @@ fn about() -> About {
         executable: PathBuf::from("/opt/python\n3.8"),
         namespace_pids: vec![1234, 56, 7],
         has_own_mounts: Some(true),
+        unreadable: None,
     }
 }
 
@@ -278,4 +279,24 @@ fn what_is_left_out_is_bounded() {
     assert!(text.contains("process 10: "), "{text}");
     assert!(!text.contains("process 11: "), "{text}");
     assert!(text.contains("                and 140 more\n"), "{text}");
+}
+
+#[test]
+fn a_dump_needs_no_programs() {
+    let mut report = examine(std::process::id());
+    report.requirements = vec![Requirement {
+        name: "permission to profile",
+        met: Err(Unmet::Capabilities("CAP_BPF".to_owned())),
+    }];
+    // It is not Python.
+    assert!(!report.is_dumpable());
+    report.process = Ok(About {
+        unreadable: Some("run agent as root".to_owned()),
+        ..about()
+    });
+    let obstacles = report.obstacles();
+    assert!(
+        obstacles[1].ends_with(" is missing: run agent as root"),
+        "{obstacles:?}"
+    );
 }

@@ -5,8 +5,8 @@ use std::{borrow::Cow, collections::HashMap, path::Path, time::Duration};
 use serde::Serialize;
 
 use super::{
-    capture::{Capture, FoundProcess},
     frames::{self, DumpedFrame},
+    taken::{Capture, FoundProcess},
     tasks::DumpedTask,
 };
 use crate::{
@@ -28,6 +28,8 @@ pub(super) struct Document {
     pub(super) spread_ms: f64,
     /// Milliseconds for which stacks were taken.
     pub(super) duration_ms: f64,
+    /// What all stacks lack, and why; null where they do not.
+    pub(super) note: Option<String>,
     /// Threads each of which waits for a lock that the next one holds, and the last one for that of the first.
     pub(super) deadlocks: Vec<Vec<Waiter>>,
     /// The process, then its descendants if they are wanted.
@@ -161,6 +163,7 @@ impl Document {
             schema: SCHEMA,
             spread_ms: milliseconds(spread(&capture.threads)),
             duration_ms: milliseconds(capture.duration),
+            note: capture.note.clone(),
             deadlocks: deadlocks.collect(),
             processes,
         }

@@ -66,6 +66,9 @@ impl fmt::Display for Text<'_> {
             if nth == 0 {
                 let spread = document.spread_ms;
                 writeln!(formatter, "Stacks were taken within {spread:.1} ms")?;
+                if let Some(note) = &document.note {
+                    writeln!(formatter, "{}", printable(note))?;
+                }
             }
             write_changed(formatter, &process.changed_files)?;
             for thread in &process.threads {
@@ -291,6 +294,7 @@ mod tests {
         Document {
             schema: 1,
             spread_ms: 1.25,
+            note: None,
             duration_ms: 500.3,
             deadlocks: vec![waiters.into()],
             processes: vec![DumpedProcess {

@@ -7,7 +7,7 @@ use agent_common::{
     visit::ThreadVisit,
 };
 
-use super::{LIMIT, PassError, Passer};
+use super::{PassError, Passer};
 use crate::threads::{
     batch::BlockedThread,
     gil::{GilHolders, GilWait, Holder},
@@ -17,7 +17,7 @@ use crate::threads::{
 impl Passer {
     /// Reads who holds the GILs of the processes whose threads run or wait for them.
     pub(super) fn gil_holders(&mut self, heads: &[ThreadVisit]) -> Result<GilHolders, PassError> {
-        let deadline = Instant::now() + LIMIT;
+        let deadline = Instant::now() + self.limit;
         let is_concerned = |head: &&ThreadVisit| {
             let known = self.threads.get(&head.tid);
             known.is_some_and(|known| match known.shown {

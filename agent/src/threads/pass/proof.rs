@@ -3,11 +3,11 @@
 //! Invariant: a stack is used only if its thread was on no processor and made no context switch from before its
 //! registers were read until after the last read of its memory.
 
-use std::{collections::HashMap, io, sync::Arc, time::Instant};
+use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use agent_common::{record::WaitReason, visit::ThreadVisit};
 
-use super::{LIMIT, PassError, Passer, changed::Changed, reading::Read};
+use super::{PassError, Passer, changed::Changed, reading::Read};
 use crate::{
     bpf::monotonic_ns,
     threads::{
@@ -20,9 +20,6 @@ use crate::{
 /// Stacks that are read before they are proved, at the first attempt. Most threads wait for long; one that
 /// ran meanwhile is read again on its own.
 const CHUNK: usize = 32;
-
-/// Most chunks of a pass with many threads: each visits all threads of the process again.
-const MAX_CHUNKS: usize = 16;
 
 /// Times that the stack of a thread that runs for short times is read again.
 const ATTEMPTS: usize = 6;
@@ -42,9 +39,10 @@ struct Again {
 impl Passer {
     /// Reads the stacks of threads and proves them.
     pub(super) fn read_stacks(&mut self, changed: &[Changed]) -> Result<(), PassError> {
-        let deadline = Instant::now() + LIMIT;
+        let deadline = Instant::now() + self.limit;
+        let most_chunks = self.shared.visits().most_chunks();
         let mut again = Vec::new();
-        for chunk in changed.chunks(CHUNK.max(changed.len() / MAX_CHUNKS)) {
+        for chunk in changed.chunks(CHUNK.max(changed.len() / most_chunks)) {
             if Instant::now() < deadline {
                 self.read_chunk(chunk, &mut again)?;
             } else {
@@ -183,7 +181,7 @@ impl Passer {
     fn select(&mut self, tid: u32) -> Result<Option<Changed>, PassError> {
         let mut visits = self.shared.visits();
         visits.begin_chunk()?;
-        visits.select(tid).map_err(io::Error::other)?;
+        visits.select(tid)?;
         drop(visits);
         let seen = self.visit_noted(1)?.pop();
         Ok(seen.and_then(|(_, details)| details))
@@ -191,8 +189,7 @@ impl Passer {
 
     /// Notes that a stack was read; [`false`] where there is no room, and it cannot be proved.
     fn note(&self, visit: &ThreadVisit) -> Result<bool, PassError> {
-        let noted = self.shared.visits().note(visit);
-        noted.map_err(|error| io::Error::other(error).into())
+        Ok(self.shared.visits().note(visit)?)
     }
 
     /// Visits those again that were noted in this chunk.

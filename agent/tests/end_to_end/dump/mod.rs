@@ -2,6 +2,7 @@
 
 mod locals;
 mod output;
+mod outside;
 mod stacks;
 mod truth;
 mod waits;

@@ -114,11 +114,11 @@ fn no_stack_is_impossible_of_a_thread_that_runs() {
 
 /// What dumps had.
 #[derive(Debug, Default)]
-struct Tally {
-    threads: usize,
-    proved: usize,
+pub(super) struct Tally {
+    pub(super) threads: usize,
+    pub(super) proved: usize,
     /// Those that ran.
-    sampled: usize,
+    pub(super) sampled: usize,
     incomplete: usize,
 }
 
@@ -130,7 +130,11 @@ impl Tally {
 }
 
 /// Asserts that each stack of some dumps of a workload is one of the calls that its source declares.
-fn judged(interpreter: &Interpreter, workload: &str, dump: impl Fn() -> Vec<Value>) -> Tally {
+pub(super) fn judged(
+    interpreter: &Interpreter,
+    workload: &str,
+    dump: impl Fn() -> Vec<Value>,
+) -> Tally {
     let source = Source::of(workload);
     let calls = source.calls(interpreter);
     let is_legal = |thread: &Value| {

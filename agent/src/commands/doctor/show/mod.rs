@@ -12,7 +12,7 @@ use self::{
     parts::{write_left_out, write_requirements},
     rows::{WIDTH, line, path, wrapped},
 };
-use super::{About, Report, Threads};
+use super::{About, Report, Threads, dumps::WITHOUT_PROGRAMS};
 use crate::{
     python::{
         self, Interpreter,
@@ -99,6 +99,13 @@ impl Report {
             writeln!(formatter, "It cannot be profiled:")?;
             for obstacle in obstacles {
                 writeln!(formatter, "  - {}", printable(&obstacle))?;
+            }
+            if self.is_dumpable() {
+                writeln!(
+                    formatter,
+                    "But agent dump --pid {} {WITHOUT_PROGRAMS}",
+                    self.pid
+                )?;
             }
         }
         for (pid, version) in &self.descendants {

@@ -1,0 +1,95 @@
+//! Takes the stacks without the BPF programs, for those who may read a process but not load programs, as in a container
+//! with `CAP_SYS_PTRACE`.
+//!
+//! Threads that do not run are proved through `/proc`, as they are by the programs. One that runs has no stack.
+
+use std::collections::HashMap;
+
+use anyhow::{Result, bail};
+
+use super::{
+    taken::{Capture, Processes, Subjects, threads_of},
+    variables,
+};
+use crate::{
+    aggregate::Filter,
+    commands::cli::DumpOptions,
+    process::{self, Process, attach_hint},
+    session::{End, OutsideSession, Signals},
+};
+
+/// Takes the stack of each thread of the processes that does not run; `why` says why not of those that do.
+///
+/// # Errors
+///
+/// One sentence that says what to do.
+pub(super) async fn take(options: &DumpOptions, why: &str) -> Result<Capture> {
+    check_access(options)?;
+    let Subjects {
+        examinations,
+        found,
+        pids,
+        interpreters,
+        has_gil,
+        snapshot,
+        deadlocks,
+        settings,
+    } = Subjects::examine(options, false).await?;
+    let signals = Signals::to_end()?;
+    let mut processes = Processes::default();
+    let children = options.children;
+    let opened = OutsideSession::open(&settings, &examinations, found, children, &mut processes);
+    let mut session = opened.await?;
+    let mut end = End::new(&pids, None, signals)?;
+    let taken = session.take_snapshot(&snapshot, options.timeout, &mut end);
+    let reason = taken.await?;
+    let duration = session.elapsed();
+    let variables = match options.locals {
+        Some(characters) => variables::read(&snapshot.threads(), interpreters, characters),
+        None => HashMap::new(),
+    };
+    let filter = Filter {
+        idle: true,
+        ..Filter::default()
+    };
+    let profile = session.finish(&settings, &filter)?;
+    Ok(Capture {
+        threads: threads_of(&snapshot, &pids, reason)?,
+        profile,
+        deadlocks: deadlocks.all(),
+        processes: processes.0,
+        variables,
+        duration,
+        has_gil,
+        note: Some(note(why)),
+    })
+}
+
+/// What all stacks lack.
+fn note(why: &str) -> String {
+    format!("Read from outside, {why}: no stacks of threads that run, and Python frames only")
+}
+
+/// Checks whether the processes may be read.
+///
+/// # Errors
+///
+/// One sentence that says what to do, where one may not.
+fn check_access(options: &DumpOptions) -> Result<()> {
+    for selected in options.processes.find()? {
+        let pid = selected.pid;
+        let denied = match Process::open(pid) {
+            Ok(process) => matches!(process.memory(), Err(process::Error::Denied { .. })),
+            Err(process::Error::Denied { .. }) => true,
+            // That is said when it is examined.
+            Err(_) => false,
+        };
+        if denied {
+            bail!(
+                "permission to read process {pid} is missing: {}",
+                attach_hint(pid)
+            );
+        }
+    }
+    Ok(())
+}

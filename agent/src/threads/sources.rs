@@ -1,0 +1,205 @@
+//! Where passes get threads from, and what is known of their processes: from the BPF programs and their maps, or, where
+//! those may not be loaded, from outside.
+
+use std::{io, sync::Arc, time::Duration};
+
+use agent_common::{
+    layout::Layout,
+    maps::{Mapping, ProcessState, TableLocation, TrackedProcess},
+    unwind::Rule,
+    visit::ThreadVisit,
+};
+
+use super::outside::{OutsideProcesses, OutsideVisits};
+use crate::bpf::{LockWaits, PassMaps, Rows, ThreadVisits, Visit, WalkMaps};
+
+/// What passes are made of.
+pub struct PassSources {
+    pub(super) visits: Visits,
+    pub(super) maps: Lookups,
+    /// Waits for locks whose ends are recorded, if any are.
+    pub(super) lock_waits: Option<LockWaits>,
+}
+
+impl From<PassMaps> for PassSources {
+    fn from(maps: PassMaps) -> Self {
+        Self {
+            visits: Visits::Bpf(maps.visits),
+            maps: Lookups::Bpf(Box::new(maps.maps)),
+            lock_waits: maps.lock_waits,
+        }
+    }
+}
+
+impl From<OutsideProcesses> for PassSources {
+    fn from(processes: OutsideProcesses) -> Self {
+        let processes = Arc::new(processes);
+        Self {
+            visits: Visits::Outside(OutsideVisits::new(Arc::clone(&processes))),
+            maps: Lookups::Outside(processes),
+            lock_waits: None,
+        }
+    }
+}
+
+/// Visits threads.
+pub(super) enum Visits {
+    Bpf(ThreadVisits),
+    Outside(OutsideVisits),
+}
+
+impl Visits {
+    /// Most time for reading stacks in a pass; threads that there is no time for have none.
+    ///
+    /// From outside a pass takes longer to visit all threads than to read some stacks.
+    pub(super) fn time_limit(&self) -> Duration {
+        match self {
+            Self::Bpf(_) => Duration::from_millis(50),
+            Self::Outside(_) => Duration::from_millis(500),
+        }
+    }
+
+    /// Most chunks of a pass with many threads: those of the BPF programs visit all threads of the process each time.
+    pub(super) fn most_chunks(&self) -> usize {
+        match self {
+            Self::Bpf(_) => 16,
+            Self::Outside(_) => usize::MAX,
+        }
+    }
+
+    /// Visits every thread.
+    ///
+    /// # Errors
+    ///
+    /// When the iterator fails.
+    pub(super) fn visit_all(&mut self) -> io::Result<Box<dyn Iterator<Item = Visit<'_>> + '_>> {
+        Ok(match self {
+            Self::Bpf(visits) => Box::new(visits.visit_all()?),
+            Self::Outside(visits) => Box::new(visits.visit_all()),
+        })
+    }
+
+    /// Begins with some of the threads of a pass.
+    ///
+    /// # Errors
+    ///
+    /// When the map cannot be written.
+    pub(super) fn begin_chunk(&mut self) -> io::Result<()> {
+        match self {
+            Self::Bpf(visits) => visits.begin_chunk()?,
+            Self::Outside(visits) => visits.begin_chunk(),
+        }
+        Ok(())
+    }
+
+    /// Visits the threads again that were [noted](Self::note) in this chunk.
+    ///
+    /// # Errors
+    ///
+    /// When the iterator fails.
+    pub(super) fn visit_noted(&mut self) -> io::Result<Box<dyn Iterator<Item = Visit<'_>> + '_>> {
+        Ok(match self {
+            Self::Bpf(visits) => Box::new(visits.visit_noted()?),
+            Self::Outside(visits) => Box::new(visits.visit_noted()),
+        })
+    }
+
+    /// Notes that the stack of a thread was read in this chunk; [`false`] where there is no room.
+    ///
+    /// # Errors
+    ///
+    /// When the map cannot be written.
+    pub(super) fn note(&mut self, visit: &ThreadVisit) -> io::Result<bool> {
+        match self {
+            Self::Bpf(visits) => visits.note(visit).map_err(io::Error::other),
+            Self::Outside(visits) => Ok(visits.note(visit)),
+        }
+    }
+
+    /// Has the details of a thread recorded by the next [`Self::visit_noted`] of this chunk.
+    ///
+    /// # Errors
+    ///
+    /// When the map cannot be written.
+    pub(super) fn select(&mut self, tid: u32) -> io::Result<bool> {
+        match self {
+            Self::Bpf(visits) => visits.select(tid).map_err(io::Error::other),
+            Self::Outside(visits) => Ok(visits.select(tid)),
+        }
+    }
+
+    /// Has the details of all threads recorded again.
+    pub(super) fn forget_all(&mut self) {
+        match self {
+            Self::Bpf(visits) => visits.forget_all(),
+            Self::Outside(visits) => visits.forget_all(),
+        }
+    }
+
+    /// Has the details of a thread recorded again at its next visit.
+    pub(super) fn forget(&mut self, tid: u32) {
+        match self {
+            Self::Bpf(visits) => visits.forget(tid),
+            Self::Outside(visits) => visits.forget(tid),
+        }
+    }
+}
+
+/// What walks look up. From outside there are no native frames, so that there are no mappings and no unwind tables.
+pub(super) enum Lookups {
+    Bpf(Box<WalkMaps>),
+    Outside(Arc<OutsideProcesses>),
+}
+
+impl Lookups {
+    /// What is known about the program that a process runs, and what the BPF programs have noted about the
+    /// process; [`None`] while nothing is known.
+    pub(super) fn process(&self, tgid: u32) -> Option<(TrackedProcess, ProcessState)> {
+        match self {
+            Self::Bpf(maps) => maps.process(tgid),
+            Self::Outside(processes) => processes.process(tgid),
+        }
+    }
+
+    /// The layout with this index.
+    pub(super) fn layout(&self, index: u32) -> Option<Layout> {
+        match self {
+            Self::Bpf(maps) => maps.layout(index),
+            Self::Outside(processes) => processes.layout(index),
+        }
+    }
+
+    /// The mappings of a process.
+    pub(super) fn mappings(&self, process: &TrackedProcess) -> Vec<Mapping> {
+        self.of_bpf(|maps| Some(maps.mappings(process)))
+            .unwrap_or_default()
+    }
+
+    /// Where the unwind table with this index is.
+    pub(super) fn table(&self, index: u32) -> Option<TableLocation> {
+        self.of_bpf(|maps| maps.table(index))
+    }
+
+    /// The unwind rule with this index.
+    pub(super) fn rule(&self, index: u16) -> Option<Rule> {
+        self.of_bpf(|maps| maps.rule(index))
+    }
+
+    /// The map with the rows of a table.
+    pub(super) fn rows(&self, table: &TableLocation) -> Option<Rows> {
+        self.of_bpf(|maps| maps.rows(table))
+    }
+
+    /// What was sent before this time is to be sent again, in nanoseconds of the monotonic clock.
+    pub(super) fn resend_before_ns(&self) -> u64 {
+        self.of_bpf(|maps| Some(maps.resend_before_ns()))
+            .unwrap_or(0)
+    }
+
+    fn of_bpf<T>(&self, look_up: impl FnOnce(&WalkMaps) -> Option<T>) -> Option<T> {
+        match self {
+            Self::Bpf(maps) => look_up(maps),
+            Self::Outside(_) => None,
+        }
+    }
+}
