@@ -146,7 +146,7 @@ fn no_stack_is_impossible_of_threads_that_wait_shortly() {
         });
         println!("{}: {tally:?}", interpreter.name);
         assert_eq!(tally.sampled, 0, "{tally:?}");
-        assert!(tally.proved > 0, "{tally:?}");
+        tally.assert_mostly_proved();
     });
 }
 
@@ -237,7 +237,7 @@ fn variables_tasks_descendants_and_several_processes_are_there_too() {
     let document = json(target.pid(), &both);
     assert_eq!(document["processes"].as_array().unwrap().len(), 2);
     machine::for_each_named(&["3.14-sid"], |interpreter| {
-        let target = Target::start(interpreter, "tasks");
+        let target = Target::start_with(interpreter, "tasks", &["all_kinds".to_owned()]);
         let document = json(target.pid(), &format!("--tasks {SHORT}"));
         let tasks = document["processes"][0]["tasks"].as_array().unwrap();
         assert!(!tasks.is_empty(), "{document:#}");

@@ -123,7 +123,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    fn assert_mostly_proved(&self) {
+    pub(super) fn assert_mostly_proved(&self) {
         assert!(self.proved * 10 >= self.threads * 9, "{self:?}");
         assert!(self.incomplete * 10 <= self.threads, "{self:?}");
     }
