@@ -11,7 +11,7 @@ use std::{
 use agent_common::maps::ThreadState;
 
 use crate::{
-    process::{Process, switches_at_rest},
+    process::{Process, TaskFiles},
     python::{
         Detector, Interpreter,
         remote::{
@@ -107,12 +107,13 @@ fn of_process(
         let Some(Rest { thread_id, .. }) = rest else {
             return Err(RAN.to_owned());
         };
+        let files = TaskFiles::open(pid, thread.tid).ok_or(RAN)?;
         let mut why = RAN;
         for attempt in 0..ATTEMPTS {
             if limits.are_reached() {
                 return Err("not read, others took too long".to_owned());
             }
-            let Some(before) = switches_at_rest(pid, thread.tid) else {
+            let Some(look) = files.look().filter(|look| look.registers.is_some()) else {
                 continue;
             };
             if attempt > 0 {
@@ -120,7 +121,7 @@ fn of_process(
             }
             let states = states.get(&thread_id).map_or(&[][..], Vec::as_slice);
             let frames = reader.frames(thread_id, states);
-            if switches_at_rest(pid, thread.tid) != Some(before) {
+            if !files.has_rested(&look.runs) {
                 continue;
             }
             match frames {
