@@ -334,11 +334,17 @@ pub fn is_kernel_thread(stat: &[u8]) -> bool {
 }
 
 /// The number in a file `stat` with so many fields between `comm` and it.
-fn field(stat: &[u8], before: usize) -> Option<u64> {
+pub(super) fn field(stat: &[u8], before: usize) -> Option<u64> {
+    let (_, mut fields) = comm_and_fields(stat)?;
+    str::from_utf8(fields.nth(before)?).ok()?.parse().ok()
+}
+
+/// `comm` in a file `stat`, and the fields behind it, the first of which is the state.
+pub(super) fn comm_and_fields(stat: &[u8]) -> Option<(&[u8], impl Iterator<Item = &[u8]>)> {
+    let begin = stat.iter().position(|&byte| byte == b'(')? + 1;
     // `comm` may contain any byte, so fields are counted from its closing parenthesis.
     let end = stat.iter().rposition(|&byte| byte == b')')?;
-    let mut fields = stat[end + 1..]
-        .trim_ascii_start()
-        .split(|&byte| byte == b' ');
-    str::from_utf8(fields.nth(before)?).ok()?.parse().ok()
+    let rest = stat.get(end + 1..)?.trim_ascii_start();
+    let fields = rest.split(|&byte| byte == b' ');
+    Some((stat.get(begin..end)?, fields))
 }

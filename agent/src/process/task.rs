@@ -3,7 +3,7 @@
 use std::{collections::HashMap, fs::File, io::Read as _};
 
 use super::{
-    procfs::Process,
+    procfs::{Process, comm_and_fields},
     task_files::{own_thread_id, task_ids},
 };
 
@@ -45,9 +45,8 @@ pub fn is_stopped(pid: u32) -> bool {
 
 /// The state in a file `stat`.
 fn state(stat: &[u8]) -> Option<u8> {
-    // `comm` may contain any byte.
-    let end = stat.iter().rposition(|&byte| byte == b')')?;
-    stat[end + 1..].trim_ascii_start().first().copied()
+    let (_, mut fields) = comm_and_fields(stat)?;
+    fields.next()?.first().copied()
 }
 
 fn read(path: &str) -> Option<Vec<u8>> {

@@ -18,7 +18,7 @@ use std::{
 use agent_common::native::Registers;
 use rustix::fs::{Mode, OFlags, open, openat};
 
-use super::procfs::numbers;
+use super::procfs::{comm_and_fields, numbers};
 
 /// Bytes of a name, which a zero ends.
 const COMM_BYTES: usize = 16;
@@ -181,15 +181,10 @@ fn of_stat(stat: &[u8]) -> Option<TaskLook> {
     /// Fields between the state and `starttime`.
     const BEFORE_START: usize = 18;
 
-    let begin = stat.iter().position(|&byte| byte == b'(')? + 1;
-    // `comm` may contain any byte.
-    let end = stat.iter().rposition(|&byte| byte == b')')?;
+    let (name, mut fields) = comm_and_fields(stat)?;
     let mut comm = [0; COMM_BYTES];
-    let name = stat.get(begin..end)?;
     let name = name.get(..COMM_BYTES - 1).unwrap_or(name);
     comm.get_mut(..name.len())?.copy_from_slice(name);
-    let rest = stat.get(end + 1..)?.trim_ascii_start();
-    let mut fields = rest.split(|&byte| byte == b' ');
     let state = *fields.next()?.first()?;
     let started = str::from_utf8(fields.nth(BEFORE_START)?).ok()?;
     Some(TaskLook {

@@ -5,6 +5,8 @@ use std::{
     fs,
 };
 
+use super::procfs::field;
+
 /// Most processes that are read; the kernel allows 2^22.
 const MAX_PROCESSES: usize = 1 << 22;
 
@@ -50,11 +52,7 @@ pub fn descendants(pids: &[u32]) -> Vec<Descendant> {
 /// The parent's PID in a file `stat`: the second field after `comm`, which may contain any byte.
 #[must_use]
 pub fn parent(stat: &[u8]) -> Option<u32> {
-    let end = stat.iter().rposition(|&byte| byte == b')')?;
-    let mut fields = stat[end + 1..]
-        .trim_ascii_start()
-        .split(|&byte| byte == b' ');
-    str::from_utf8(fields.nth(1)?).ok()?.parse().ok()
+    u32::try_from(field(stat, 1)?).ok()
 }
 
 #[cfg(test)]
