@@ -95,7 +95,7 @@ use self::{
     raises::Raises,
     rescan_schedule::RescanSchedule,
     seed::random_seed,
-    settings::{counting_of, lock_naming, sampled_kinds},
+    settings::{counting_of, passes_of, sampled_kinds},
     unwind_tables::UnwindTables,
 };
 use crate::{
@@ -225,14 +225,7 @@ impl Session {
             profiles,
             drain,
             passes: None,
-            pass_settings: threads::Settings {
-                period: settings.periods.passes,
-                hash_seed,
-                with_native: settings.native,
-                with_gil: settings.kinds.iter().any(|kind| kind.is_about_gil()),
-                locks: lock_naming(settings),
-                records: settings.records.clone(),
-            },
+            pass_settings: passes_of(settings, hash_seed),
             gil_locations: GilLocations::default(),
             raises: None,
             raise_sites,

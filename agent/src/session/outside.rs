@@ -22,7 +22,7 @@ use super::{
     observer::{Observer, Origin},
     profiles::Profiles,
     seed::random_seed,
-    settings::{Settings, counting_of, lock_naming},
+    settings::{Settings, counting_of, passes_of},
 };
 use crate::{
     aggregate::Filter,
@@ -90,12 +90,8 @@ impl OutsideSession {
         }));
         let shared = Arc::clone(&received);
         let pass_settings = threads::Settings {
-            period: settings.periods.passes,
-            hash_seed: random_seed(),
             with_native: false,
-            with_gil: settings.kinds.iter().any(|kind| kind.is_about_gil()),
-            locks: lock_naming(settings),
-            records: settings.records.clone(),
+            ..passes_of(settings, random_seed())
         };
         let began = Began::now();
         let workers = examinations.workers.clone();

@@ -3,7 +3,7 @@
 use super::counting::Counting;
 use crate::{
     profile::{CPU, Kind, Periods, RecordedExceptions},
-    threads::{LockNaming, WaitRecords},
+    threads::{self, LockNaming, WaitRecords},
 };
 
 /// How to sample.
@@ -40,7 +40,7 @@ pub enum SampleTimes {
 }
 
 /// How to name the locks for which threads wait, if a kind is about them.
-pub(super) fn lock_naming(settings: &Settings) -> Option<LockNaming> {
+fn lock_naming(settings: &Settings) -> Option<LockNaming> {
     let mut kinds = settings.kinds.iter();
     let naming = if settings.wait_identities {
         LockNaming::WithAddresses
@@ -48,6 +48,18 @@ pub(super) fn lock_naming(settings: &Settings) -> Option<LockNaming> {
         LockNaming::WithoutAddresses
     };
     kinds.any(|kind| kind.is_about_locks()).then_some(naming)
+}
+
+/// How passes over threads are made.
+pub(super) fn passes_of(settings: &Settings, hash_seed: u64) -> threads::Settings {
+    threads::Settings {
+        period: settings.periods.passes,
+        hash_seed,
+        with_native: settings.native,
+        with_gil: settings.kinds.iter().any(|kind| kind.is_about_gil()),
+        locks: lock_naming(settings),
+        records: settings.records.clone(),
+    }
 }
 
 /// What counts the samples of a session.
