@@ -1,16 +1,14 @@
 //! Takes the stacks of all threads of a process, by a session that ends as soon as it has them.
 
-use std::{collections::HashMap, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
 use super::{
     outside,
-    taken::{Capture, Processes, Subjects, threads_of},
-    variables,
+    taken::{Capture, Processes, Subjects, shown},
 };
 use crate::{
-    aggregate::Filter,
     bpf::{self, Unmet},
     commands::cli::{DumpOptions, ShownFrames},
     session::{End, Scope, Session, Signals, memory},
@@ -51,19 +49,15 @@ async fn take_with_programs(options: &DumpOptions) -> Result<Capture> {
     let Subjects {
         examinations,
         found,
-        pids,
-        interpreters,
-        has_gil,
-        snapshot,
-        deadlocks,
         settings,
+        taking,
     } = Subjects::examine(options, options.native).await?;
     let mut signals = Signals::to_end()?;
     let scope = Scope::of(found, options.children);
     let mut found = Processes::default();
     let opened = Session::open(&settings, examinations, scope, &mut signals, &mut found);
     let mut session = opened.await?;
-    let mut end = End::new(&pids, None, signals)?;
+    let mut end = End::new(&taking.pids, None, signals)?;
     let frames = options.frames;
     // The result is nothing.
     drop(session.profiles.run(move |profiles| {
@@ -72,29 +66,19 @@ async fn take_with_programs(options: &DumpOptions) -> Result<Capture> {
         }
     }));
     let began = session.start()?;
-    let taken = session.take_snapshot(&began, &snapshot, options.timeout, &mut end, &mut found);
+    let taken = session.take_snapshot(
+        &began,
+        &taking.snapshot,
+        options.timeout,
+        &mut end,
+        &mut found,
+    );
     let reason = taken.await?;
-    let duration = began.at.elapsed();
-    let variables = match options.locals {
-        Some(characters) => variables::read(&snapshot.threads(), interpreters, characters),
-        None => HashMap::new(),
-    };
-    let filter = Filter {
-        idle: true,
-        ..Filter::default()
-    };
+    let ended = taking.end(options, began.at.elapsed(), reason);
+    let filter = shown();
     let finished = session.finish(&began, settings.periods, &filter, reason, &mut end, None);
     let profile = finished.await?.into_iter().next();
-    Ok(Capture {
-        threads: threads_of(&snapshot, &pids, reason)?,
-        profile: profile.context("there is no profile")?,
-        deadlocks: deadlocks.all(),
-        processes: found.0,
-        variables,
-        duration,
-        has_gil,
-        note: None,
-    })
+    ended.with(profile.context("there is no profile")?, found, None)
 }
 
 /// Leaves out what is not shown, and takes longer to look up than all else takes.

@@ -3,16 +3,10 @@
 //!
 //! Threads that do not run are proved through `/proc`, as they are by the programs. One that runs has no stack.
 
-use std::collections::HashMap;
-
 use anyhow::{Result, bail};
 
-use super::{
-    taken::{Capture, Processes, Subjects, threads_of},
-    variables,
-};
+use super::taken::{Capture, Processes, Subjects, shown};
 use crate::{
-    aggregate::Filter,
     commands::cli::DumpOptions,
     process::{self, Process, attach_hint},
     session::{End, OutsideSession, Signals},
@@ -28,41 +22,20 @@ pub(super) async fn take(options: &DumpOptions, why: &str) -> Result<Capture> {
     let Subjects {
         examinations,
         found,
-        pids,
-        interpreters,
-        has_gil,
-        snapshot,
-        deadlocks,
         settings,
+        taking,
     } = Subjects::examine(options, false).await?;
     let signals = Signals::to_end()?;
     let mut processes = Processes::default();
     let children = options.children;
     let opened = OutsideSession::open(&settings, &examinations, found, children, &mut processes);
     let mut session = opened.await?;
-    let mut end = End::new(&pids, None, signals)?;
-    let taken = session.take_snapshot(&snapshot, options.timeout, &mut end);
+    let mut end = End::new(&taking.pids, None, signals)?;
+    let taken = session.take_snapshot(&taking.snapshot, options.timeout, &mut end);
     let reason = taken.await?;
-    let duration = session.elapsed();
-    let variables = match options.locals {
-        Some(characters) => variables::read(&snapshot.threads(), interpreters, characters),
-        None => HashMap::new(),
-    };
-    let filter = Filter {
-        idle: true,
-        ..Filter::default()
-    };
-    let profile = session.finish(&settings, &filter)?;
-    Ok(Capture {
-        threads: threads_of(&snapshot, &pids, reason)?,
-        profile,
-        deadlocks: deadlocks.all(),
-        processes: processes.0,
-        variables,
-        duration,
-        has_gil,
-        note: Some(note(why)),
-    })
+    let ended = taking.end(options, session.elapsed(), reason);
+    let profile = session.finish(&settings, &shown())?;
+    ended.with(profile, processes, Some(note(why)))
 }
 
 /// What all stacks lack.

@@ -1,10 +1,12 @@
 //! What a dump has taken: the stacks of all threads, and what is known of their processes.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, mem, time::Duration};
 
 use anyhow::{Result, bail};
 
+use super::variables;
 use crate::{
+    aggregate::Filter,
     commands::{
         cli::DumpOptions,
         examine::{self, examine},
@@ -48,16 +50,29 @@ pub(super) struct FoundProcess {
     pub(super) command_line: Option<String>,
 }
 
-/// The processes of a dump before it is taken, and what it fills.
+/// The processes of a dump before it is taken.
 pub(super) struct Subjects {
     pub(super) examinations: Examinations,
     pub(super) found: Vec<Finding>,
-    pub(super) pids: Vec<u32>,
-    pub(super) interpreters: HashMap<u32, Interpreter>,
-    pub(super) has_gil: bool,
-    pub(super) snapshot: Snapshot,
-    pub(super) deadlocks: Deadlocks,
     pub(super) settings: Settings,
+    pub(super) taking: Taking,
+}
+
+/// What is filled while a dump is taken.
+pub(super) struct Taking {
+    pub(super) pids: Vec<u32>,
+    pub(super) snapshot: Snapshot,
+    interpreters: HashMap<u32, Interpreter>,
+    has_gil: bool,
+    deadlocks: Deadlocks,
+}
+
+/// A dump of which no more stacks are taken.
+pub(super) struct Ended {
+    taking: Taking,
+    variables: HashMap<(u32, u32), Result<Vec<FrameVariables>, String>>,
+    duration: Duration,
+    reason: EndReason,
 }
 
 impl Subjects {
@@ -98,16 +113,81 @@ impl Subjects {
             },
             symbol_bytes: SYMBOL_BYTES,
         };
-        Ok(Self {
+        let taking = Taking {
             pids: examine::pids(&found),
-            examinations,
-            found,
+            snapshot,
             interpreters,
             has_gil,
-            snapshot,
             deadlocks,
+        };
+        Ok(Self {
+            examinations,
+            found,
             settings,
+            taking,
         })
+    }
+}
+
+impl Taking {
+    /// Ends it: variables, if they are wanted, are read now.
+    pub(super) fn end(
+        mut self,
+        options: &DumpOptions,
+        duration: Duration,
+        reason: EndReason,
+    ) -> Ended {
+        let interpreters = mem::take(&mut self.interpreters);
+        let variables = match options.locals {
+            Some(characters) => variables::read(&self.snapshot.threads(), interpreters, characters),
+            None => HashMap::new(),
+        };
+        Ended {
+            taking: self,
+            variables,
+            duration,
+            reason,
+        }
+    }
+}
+
+impl Ended {
+    /// What was taken, with its profile.
+    ///
+    /// # Errors
+    ///
+    /// One sentence, when no thread was seen.
+    pub(super) fn with(
+        self,
+        profile: Profile,
+        processes: Processes,
+        note: Option<String>,
+    ) -> Result<Capture> {
+        let Taking {
+            pids,
+            snapshot,
+            has_gil,
+            deadlocks,
+            ..
+        } = self.taking;
+        Ok(Capture {
+            threads: threads_of(&snapshot, &pids, self.reason)?,
+            profile,
+            deadlocks: deadlocks.all(),
+            processes: processes.0,
+            variables: self.variables,
+            duration: self.duration,
+            has_gil,
+            note,
+        })
+    }
+}
+
+/// Which stacks are shown: also those of threads that wait for work.
+pub(super) fn shown() -> Filter {
+    Filter {
+        idle: true,
+        ..Filter::default()
     }
 }
 
@@ -116,11 +196,7 @@ impl Subjects {
 /// # Errors
 ///
 /// One sentence, when there is none.
-pub(super) fn threads_of(
-    snapshot: &Snapshot,
-    pids: &[u32],
-    reason: EndReason,
-) -> Result<Vec<SnapshotThread>> {
+fn threads_of(snapshot: &Snapshot, pids: &[u32], reason: EndReason) -> Result<Vec<SnapshotThread>> {
     let threads = snapshot.threads();
     if threads.is_empty() {
         match reason {
@@ -138,7 +214,7 @@ pub(super) fn threads_of(
 
 /// The processes that a session has found.
 #[derive(Default)]
-pub(super) struct Processes(pub(super) HashMap<u32, FoundProcess>);
+pub(super) struct Processes(HashMap<u32, FoundProcess>);
 
 impl Observer for Processes {
     fn on_process(&mut self, process: &profile::Process, origin: Origin) -> Option<bool> {
