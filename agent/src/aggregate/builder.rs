@@ -160,7 +160,7 @@ impl ProfileBuilder {
 
     /// The index of the name of a task.
     pub(super) fn task(&mut self, name: &str) -> TaskIndex {
-        TaskIndex(self.tasks.index(name.to_owned()))
+        TaskIndex(self.tasks.index_of(name, || name.to_owned()))
     }
 
     /// Finishes the profile.

@@ -25,7 +25,11 @@ impl<T: Eq + Hash> Interner<T> {
     }
 
     /// The index of the item that is equal to a key; `make` makes it if it is new.
-    pub fn index_of(&mut self, key: &(impl Equivalent<T> + Hash), make: impl FnOnce() -> T) -> u32 {
+    pub fn index_of(
+        &mut self,
+        key: &(impl Equivalent<T> + Hash + ?Sized),
+        make: impl FnOnce() -> T,
+    ) -> u32 {
         match self.items.get_index_of(key) {
             Some(known) => index(known),
             None => self.index(make()),

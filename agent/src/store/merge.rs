@@ -226,7 +226,7 @@ impl Merger {
 
     fn task(&mut self, name: &str) -> TaskIndex {
         let before = self.tasks.len();
-        let index = TaskIndex(self.tasks.index(name.to_owned()));
+        let index = TaskIndex(self.tasks.index_of(name, || name.to_owned()));
         if self.tasks.len() != before {
             self.bytes += task_bytes(name);
         }

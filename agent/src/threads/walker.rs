@@ -251,7 +251,9 @@ impl Walker {
                 self.seed,
                 &mut name,
             );
-            name.as_bytes().clone_into(&mut records.task);
+            if walked.task != 0 {
+                name.as_bytes().clone_into(&mut records.task);
+            }
         }
         walked.root_symbol = self.python.stack.root_symbol();
         walked.root = self.python.root();

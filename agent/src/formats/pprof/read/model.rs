@@ -349,7 +349,8 @@ impl ModelReader<'_> {
         let sampled = Sampled {
             thread,
             stack,
-            task: (!labels.task.is_empty()).then(|| TaskIndex(tasks.index(labels.task.to_owned()))),
+            task: (!labels.task.is_empty())
+                .then(|| TaskIndex(tasks.index_of(labels.task, || labels.task.to_owned()))),
         };
         *self.tables.counts.entry(sampled).or_default() += measured;
         Ok(())
