@@ -15,6 +15,7 @@
 
 mod accuracy;
 mod agent;
+mod alternation;
 mod bpf;
 mod budget;
 mod figure;

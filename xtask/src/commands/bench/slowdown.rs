@@ -19,10 +19,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::alternation::{Alternation, Middle, alternate};
 use super::profiler::{Attached, Folded, Profiler};
 use super::workload::{Progress, Speed, Workload, directory};
 use crate::commands::observe::proc;
-use crate::commands::observe::stats::{deviation, float, largest, least, median};
+use crate::commands::observe::stats::{deviation, float};
 
 /// Time before a profiler is measured: it reads symbols and sends new code objects.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -71,21 +72,12 @@ pub(super) struct Kernel {
     pub(super) cpu: f64,
 }
 
-/// A contender's windows, and by how much the target was slower in them.
+/// A contender's windows, and by how many percent the target was slower in them.
 #[derive(Debug)]
 pub(super) struct Compared {
     pub(super) windows: Vec<Window>,
-    pub(super) slower_by_cpu: Option<Slower>,
-    pub(super) slower_by_wall: Option<Slower>,
-}
-
-/// By how many percent the target was slower.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Slower {
-    /// In the middle one of the windows.
-    pub(super) median: f64,
-    /// By how much the windows differ from each other, to both sides.
-    pub(super) spread: f64,
+    pub(super) slower_by_cpu: Option<Middle>,
+    pub(super) slower_by_wall: Option<Middle>,
 }
 
 /// By how much windows without a profiler differ, as a standard deviation in percent.
@@ -101,19 +93,13 @@ pub(super) fn compare(
     contenders: &[Contender],
     windows: Windows,
 ) -> Result<(Vec<Result<Compared>>, Noise)> {
-    let mut without = vec![alone(workload, windows.without)?];
-    let mut found: Vec<_> = contenders.iter().map(|_| Ok(Vec::new())).collect();
-    for _ in 0..windows.rounds {
-        for (contender, found) in contenders.iter().zip(&mut found) {
-            let Ok(earlier) = found else { continue };
-            match profiled(workload, contender, windows.with) {
-                Ok(window) => earlier.push((without.len(), window)),
-                Err(error) => *found = Err(error),
-            }
-            without.push(alone(workload, windows.without)?);
-        }
-    }
-    let compared = found
+    let Alternation { without, with } = alternate(
+        contenders,
+        windows.rounds,
+        || alone(workload, windows.without),
+        |contender| profiled(workload, contender, windows.with),
+    )?;
+    let compared = with
         .into_iter()
         .map(|found| found.map(|found| compared(&found, &without)))
         .collect();
@@ -129,11 +115,7 @@ fn compared(found: &[(usize, Window)], without: &[Speed]) -> Compared {
                 slower(by, &window.speed, &without[before - 1], &without[*before])
             })
             .collect();
-        let range = largest(all.iter().copied())? - least(all.iter().copied())?;
-        Some(Slower {
-            median: median(all)?,
-            spread: range / 2.0,
-        })
+        Middle::of(&all)
     };
     let wall_is_known = without
         .iter()
@@ -274,7 +256,7 @@ mod tests {
         let compared = compared(&found, &without);
         assert_eq!(
             compared.slower_by_cpu,
-            Some(Slower {
+            Some(Middle {
                 median: 55.0,
                 spread: 5.0
             })

@@ -14,11 +14,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
+use super::super::alternation::{self, Alternation, Middle};
 use super::super::workload::{Speed, Workload};
 use super::contender::{Contender, Tools, output};
 use super::program::Program;
 use crate::commands::observe::proc;
-use crate::commands::observe::stats::{deviation, float, largest, least, median};
+use crate::commands::observe::stats::{deviation, float, median};
 
 /// CPU time of the program in each window: other load on the machine makes them longer, not smaller.
 const WINDOW: Duration = Duration::from_millis(600);
@@ -47,10 +48,7 @@ pub(super) struct Measured {
 /// What was measured with one profiler, in percent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Rise {
-    /// In the middle one of the windows.
-    pub(super) median: f64,
-    /// By how much the windows differ from each other, to both sides.
-    pub(super) spread: f64,
+    pub(super) cpu_time: Middle,
     /// CPU of the profiler itself, of one processor; of one in the program it is in the rise.
     pub(super) own_cpu: Option<f64>,
 }
@@ -161,31 +159,23 @@ fn attached(tools: &Tools, workload: &Workload, contender: Contender) -> Result<
 fn alternate(
     contenders: &[Contender],
     rounds: u32,
-    mut without: impl FnMut() -> Result<f64>,
+    without: impl FnMut() -> Result<f64>,
     mut with: impl FnMut(Contender) -> Result<Window>,
 ) -> Result<(Vec<(Contender, Result<Rise>)>, Option<f64>)> {
     if contenders.is_empty() {
         return Ok((Vec::new(), None));
     }
-    let mut alone = vec![without()?];
-    let mut found: Vec<_> = contenders.iter().map(|_| Ok(Vec::new())).collect();
-    for _ in 0..rounds {
-        for (&contender, found) in contenders.iter().zip(&mut found) {
-            let Ok(windows) = found else { continue };
-            match with(contender) {
-                Ok(window) => windows.push((alone.len(), window)),
-                Err(error) => *found = Err(error),
-            }
-            alone.push(without()?);
-        }
-    }
+    let Alternation {
+        without: alone,
+        with,
+    } = alternation::alternate(contenders, rounds, without, |&contender| with(contender))?;
     let noise = alone
         .windows(3)
         .map(|three| rise(three[1], three[0], three[2]));
     let noise = deviation(noise);
     let rows = contenders
         .iter()
-        .zip(found)
+        .zip(with)
         .map(|(&contender, found)| {
             let rise = found.and_then(|windows| Rise::of(&windows, &alone));
             (contender, rise)
@@ -201,11 +191,8 @@ impl Rise {
             .iter()
             .map(|&(before, window)| rise(window.speed, alone[before - 1], alone[before]))
             .collect();
-        let of = |found: Option<f64>| found.context("nothing was measured");
-        let range = of(largest(rises.iter().copied()))? - of(least(rises.iter().copied()))?;
         Ok(Self {
-            median: of(median(rises))?,
-            spread: range / 2.0,
+            cpu_time: Middle::of(&rises).context("nothing was measured")?,
             own_cpu: median(windows.iter().filter_map(|(_, window)| window.own_cpu)),
         })
     }
@@ -231,8 +218,10 @@ mod tests {
             &[100.0, 200.0, 400.0],
         );
         let expected = Rise {
-            median: 150.0,
-            spread: 50.0,
+            cpu_time: Middle {
+                median: 150.0,
+                spread: 50.0,
+            },
             own_cpu: Some(87.5),
         };
         assert_eq!(rise.unwrap(), expected);

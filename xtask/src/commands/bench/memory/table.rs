@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use super::super::alternation::Middle;
 use super::contender::Contender;
 use super::explained::{Explained, Growth};
 use super::rise::{Measured, Rise};
@@ -35,8 +36,9 @@ pub(super) fn programs(columns: &[Column]) -> String {
 /// By how many percent the CPU time of the programs rises.
 pub(super) fn rises(contenders: &[Contender], columns: &[Column]) -> String {
     table(contenders, columns, |rise| {
-        let decimals = usize::from(rise.median.abs() < 100.0);
-        format!("{:.decimals$} ± {:.decimals$}", rise.median, rise.spread)
+        let Middle { median, spread } = rise.cpu_time;
+        let decimals = usize::from(median.abs() < 100.0);
+        format!("{median:.decimals$} ± {spread:.decimals$}")
     })
 }
 
@@ -133,8 +135,10 @@ mod tests {
 
     fn column() -> Column {
         let rise = Rise {
-            median: 2.345,
-            spread: 0.5,
+            cpu_time: Middle {
+                median: 2.345,
+                spread: 0.5,
+            },
             own_cpu: Some(3.0),
         };
         let rows = vec![
