@@ -1,7 +1,6 @@
 //! Dumps without the right to load BPF programs: what is proved is as true, and what is not there says so.
 
 use std::{
-    collections::BTreeSet,
     fs,
     process::Command,
     time::{Duration, Instant},
@@ -11,14 +10,15 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::{
-    output::{WAITS, frames, signal, threads_of, tids, with_function},
+    output::{
+        WAITS, assert_deadlock, assert_waiting, frames, signal, threads_of, tids, with_function,
+    },
     truth::judged,
 };
 use crate::{
-    abilities::{has_fair_gil, has_gil, has_thread_names},
+    abilities::{has_fair_gil, has_thread_names},
     capture::{Capture, Running},
     machine,
-    source::function_name,
     target::{Target, mortal, workload_path},
 };
 
@@ -69,39 +69,12 @@ fn each_thread_that_waits_has_its_stack() {
         let note = document["note"].as_str().unwrap();
         assert!(note.contains("without CAP_BPF, CAP_PERFMON: "), "{note}");
         let threads = threads_of(&document, target.pid());
-        let found: BTreeSet<u64> = threads
-            .iter()
-            .map(|it| it["tid"].as_u64().unwrap())
-            .collect();
-        assert_eq!(found, tids(target.pid()));
-        let file = workload_path("waiting");
-        for (function, wait) in WAITS {
-            let found = with_function(&threads, function);
-            let [thread] = &*found else {
+        assert_waiting(interpreter, target.pid(), &threads);
+        for (function, _) in WAITS {
+            let [thread] = &*with_function(&threads, function) else {
                 panic!("{function}: {threads:#?}");
             };
-            assert_eq!(thread["wait"], wait, "{thread:#}");
-            assert_eq!(thread["state"], "waiting", "{thread:#}");
-            assert_eq!(thread["taken"], "read", "{thread:#}");
-            let expected = if has_gil(interpreter) {
-                Value::Bool(false)
-            } else {
-                Value::Null
-            };
-            assert_eq!(thread["holds_gil"], expected, "{thread:#}");
-            if has_thread_names(interpreter) {
-                assert_eq!(thread["name"], function, "{thread:#}");
-            }
-            // The function is the last one of the workload, and the first one is that which runs threads.
             assert!(frames(thread).iter().all(|it| it["kind"] == "python"));
-            let own: Vec<_> = frames(thread)
-                .iter()
-                .filter(|it| it["file"] == file.to_str().unwrap())
-                .map(|it| it["function"].as_str().unwrap())
-                .collect();
-            assert_eq!(own, [function], "{thread:#}");
-            let root = frames(thread).last().unwrap()["function"].as_str();
-            assert!(root.unwrap().ends_with("bootstrap"), "{thread:#}");
         }
     });
 }
@@ -181,14 +154,7 @@ fn waits_have_their_holders_and_deadlocks_are_the_first_line() {
             "{whole}"
         );
         let document = json(target.pid(), "");
-        assert_eq!(document["deadlocks"][0].as_array().unwrap().len(), 3);
-        let threads = threads_of(&document, target.pid());
-        let name = function_name("Bank.audit", interpreter);
-        let [audit] = &*with_function(&threads, name) else {
-            panic!("{threads:#?}");
-        };
-        let lock = audit["lock"].as_str().unwrap();
-        assert!(lock.starts_with("Bank.first (RLock at 0x"), "{lock}");
+        assert_deadlock(interpreter, target.pid(), &document);
     });
     machine::for_each_kind_alone_that(has_fair_gil, |interpreter| {
         let target = Target::start(interpreter, "threads");

@@ -6,9 +6,10 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::output::{WAITS, frames, json, signal, text, threads, threads_of, tids, with_function};
+use super::output::{
+    WAITS, assert_waiting, frames, json, signal, text, threads, threads_of, tids, with_function,
+};
 use crate::{
-    abilities::{has_gil, has_thread_names},
     capture::Capture,
     machine,
     target::{Killed, Target, mortal, workload_path},
@@ -30,31 +31,8 @@ fn each_thread_has_its_stack_and_what_it_waits_for() {
         let line = process["command_line"].as_str().unwrap();
         assert!(line.ends_with("waiting.py"), "{line}");
         let threads = threads_of(&document, target.pid());
-        let found: BTreeSet<u64> = threads
-            .iter()
-            .map(|it| it["tid"].as_u64().unwrap())
-            .collect();
-        assert_eq!(found, tids(target.pid()));
+        assert_waiting(interpreter, target.pid(), &threads);
         assert_eq!(threads[0]["tid"], target.pid());
-        for (function, wait) in WAITS {
-            let found = with_function(&threads, function);
-            let [thread] = &*found else {
-                panic!("{function}: {threads:#?}");
-            };
-            assert_eq!(thread["state"], "waiting", "{thread:#}");
-            assert_eq!(thread["wait"], wait, "{thread:#}");
-            assert_eq!(thread["taken"], "read", "{thread:#}");
-            let expected = if has_gil(interpreter) {
-                Value::Bool(false)
-            } else {
-                Value::Null
-            };
-            assert_eq!(thread["holds_gil"], expected, "{thread:#}");
-            if has_thread_names(interpreter) {
-                assert_eq!(thread["name"], function, "{thread:#}");
-            }
-            assert_python_is_whole(thread, function);
-        }
         let computing = with_function(&threads, "computes");
         let [thread] = &*computing else {
             panic!("{threads:#?}");
@@ -67,25 +45,6 @@ fn each_thread_has_its_stack_and_what_it_waits_for() {
         assert_eq!(thread["taken"], taken, "{thread:#}");
         assert_ne!(thread["wait"], "sleep", "{thread:#}");
     });
-}
-
-/// The function is the last one of the workload, and the first one is that which runs threads.
-fn assert_python_is_whole(thread: &Value, function: &str) {
-    let python = frames(thread).iter().filter(|it| it["kind"] == "python");
-    let python: Vec<_> = python.collect();
-    let file = workload_path("waiting");
-    let own: Vec<_> = python
-        .iter()
-        .filter(|it| it["file"] == file.to_str().unwrap())
-        .map(|it| it["function"].as_str().unwrap())
-        .collect();
-    assert_eq!(own, [function], "{thread:#}");
-    let root = python.last().unwrap()["function"].as_str().unwrap();
-    assert!(root.ends_with("bootstrap"), "{thread:#}");
-    assert!(
-        frames(thread).iter().all(|it| it["kind"] != "marker"),
-        "{thread:#}"
-    );
 }
 
 #[test]

@@ -5,14 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::output::{WAITS, json, text, threads, threads_of, tids, with_function};
+use super::output::{WAITS, assert_deadlock, json, text, threads, threads_of, tids, with_function};
 use crate::{
     abilities::{has_fair_gil, has_gil, has_thread_names},
     machine,
-    source::function_name,
     target::Target,
 };
-use xtask::interpreters::Interpreter;
 
 /// The same of a process whose threads hand over the GIL every five milliseconds.
 const DUMPS_OF_CONVOY: usize = 16;
@@ -91,18 +89,8 @@ fn a_deadlock_is_the_first_line() {
             assert!(first.split(", which ").any(is_wait), "{whole}");
         }
         let document = json(target.pid(), "--no-native");
-        assert_eq!(document["deadlocks"][0].as_array().unwrap().len(), 3);
-        let threads = threads_of(&document, target.pid());
-        let [audit] = &*with_function(&threads, &name(interpreter, "Bank.audit")) else {
-            panic!("{threads:#?}");
-        };
-        let lock = audit["lock"].as_str().unwrap();
-        assert!(lock.starts_with("Bank.first (RLock at 0x"), "{lock}");
+        assert_deadlock(interpreter, target.pid(), &document);
     });
-}
-
-fn name(interpreter: &Interpreter, qualified: &str) -> String {
-    function_name(qualified, interpreter).to_owned()
 }
 
 #[test]
