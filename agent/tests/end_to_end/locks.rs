@@ -44,7 +44,8 @@ fn class_of(expected: &str) -> String {
 fn stamped(line: &str) -> BTreeMap<String, f64> {
     let pairs = line.split_whitespace().map(|pair| {
         let (name, seconds) = pair.split_once('=').unwrap();
-        (name.to_owned(), seconds.parse().unwrap())
+        // Of a lock that nobody waited for, the clocks of running and of elapsed time may differ by some microseconds.
+        (name.to_owned(), seconds.parse::<f64>().unwrap().max(0.0))
     });
     pairs.collect()
 }
@@ -161,19 +162,23 @@ fn whoever_releases_a_lock_has_the_time_that_others_waited() {
                 "{}: {function} {sampled:.4} of {expected:.4}",
                 interpreter.name
             );
-            // As of the waits of three threads, see `waiting`.
-            let tolerance = 3.0 * (expected * (1.0 - expected) / 600.0).sqrt() + 0.02;
+            // A wait of 12 ms has up to eight samples of 2 ms. Beside a busy host a free-threaded program hardly waits.
+            let waits = releases.count(of_lock) as f64 / 2e6 / 8.0;
+            let tolerance = 3.0 * (expected * (1.0 - expected) / waits).sqrt() + 0.02;
             assert!(
                 (sampled - expected).abs() < tolerance,
                 "{function}: {sampled} of {expected} ± {tolerance}"
             );
         }
+        // The keeper waits where a thread that passes has lost its processor meanwhile.
         let blocked = releases.count(|stack| {
-            let is_passer = |name: &str| name.starts_with("[blocks: passer ");
-            names(stack).into_iter().any(is_passer)
+            let is_thread = |name: &str| {
+                name.starts_with("[blocks: passer ") || name.starts_with("[blocks: keeper ")
+            };
+            of_lock(stack) && names(stack).into_iter().any(is_thread)
         });
         assert!(
-            blocked * 10 > releases.total() * 9,
+            blocked * 100 > releases.count(of_lock) * 99,
             "{blocked}: {releases:?}"
         );
     });

@@ -10,8 +10,6 @@ import time
 
 import truth
 
-clock = getattr(time, "perf_counter", time.time)
-
 TYPES = (threading.Lock, threading.RLock, threading.Condition, threading.Semaphore)
 
 
@@ -25,9 +23,9 @@ class Locks(object):
 
     def use(self, name, seconds):
         lock = getattr(self, name)
-        before = clock()
+        before = truth.blocked_clock()
         with lock:
-            self.waited[name] += clock() - before
+            self.waited[name] += truth.blocked_clock() - before
             time.sleep(seconds)
 
 
