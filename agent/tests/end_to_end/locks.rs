@@ -163,7 +163,7 @@ fn whoever_releases_a_lock_has_the_time_that_others_waited() {
                 interpreter.name
             );
             // A wait of 12 ms has up to eight samples of 2 ms. Beside a busy host a free-threaded program hardly waits.
-            let waits = releases.count(of_lock) as f64 / 2e6 / 8.0;
+            let waits = f64::from(u32::try_from(releases.count(of_lock) / 2_000_000 / 8).unwrap());
             let tolerance = 3.0 * (expected * (1.0 - expected) / waits).sqrt() + 0.02;
             assert!(
                 (sampled - expected).abs() < tolerance,
