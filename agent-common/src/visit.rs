@@ -23,8 +23,8 @@ pub struct ThreadVisit {
     pub state: u32,
     /// Whether it is on a processor, or being taken from one.
     pub on_cpu: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Whether it ran until the thread that makes the pass took its processor.
+    pub preempted: u32,
     /// When it was made, in nanoseconds; with the id it identifies a thread.
     pub start_time_ns: u64,
     /// Context switches so far: equal ones, and not on a processor both times, mean that it did not run.

@@ -316,6 +316,7 @@ pub(crate) static KERNEL_LAYOUT: Global<KernelLayout> = Global::new(KernelLayout
     run_delay: 0,
     earlier_run_time: 0,
     last_arrival: 0,
+    last_queued: 0,
     comm: 0,
     resident: ResidentLayout {
         counters: 0,

@@ -143,6 +143,18 @@ impl Task {
         read(self.field(|layout| layout.run_delay))
     }
 
+    /// Whether the thread that runs took its processor from it: the scheduler notes both with one reading of its clock.
+    #[inline(always)]
+    pub(crate) fn is_preempted_by_current(self) -> bool {
+        let layout = KERNEL_LAYOUT.load();
+        if layout.last_queued == 0 || layout.last_arrival == 0 {
+            return false;
+        }
+        let queued: u64 = read(self.field(|layout| layout.last_queued));
+        let arrival: u64 = read(Self::current().field(|layout| layout.last_arrival));
+        queued != 0 && queued == arrival
+    }
+
     /// For how many nanoseconds it has not run, if it does not run now; 0 where that is not known.
     ///
     /// The scheduler's clock is not that of programs, and runs at another rate: the thread that runs this one has the

@@ -46,6 +46,9 @@ pub struct KernelLayout {
     /// `task_struct.sched_info.last_arrival`, when that was, in nanoseconds of the scheduler's clock; 0 where the kernel
     /// does not keep it.
     pub last_arrival: u32,
+    /// `task_struct.sched_info.last_queued`, since when it waits for a processor, by the same clock; 0 where the kernel
+    /// does not keep it.
+    pub last_queued: u32,
     /// `task_struct.comm`, the name of the thread.
     pub comm: u32,
     /// The counters of resident pages.
@@ -56,4 +59,4 @@ pub struct KernelLayout {
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for KernelLayout {}
 
-const _: () = assert!(size_of::<KernelLayout>() == 100);
+const _: () = assert!(size_of::<KernelLayout>() == 104);

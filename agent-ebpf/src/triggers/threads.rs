@@ -120,7 +120,7 @@ unsafe fn visit(context: *mut TaskVisit, read_ones: bool) -> Option<()> {
     record.visit.run_ns = task.run_time();
     record.visit.run_delay_ns = task.run_delay();
     record.visit.thread_pointer = task.thread_pointer();
-    record.visit.reserved = 0;
+    record.visit.preempted = u32::from(task.is_preempted_by_current());
     let mut bytes = HEAD_BYTES;
     // SAFETY: as above.
     let is_known = known.is_some_and(|known| is_same(unsafe { &*known }, &record.visit));

@@ -75,6 +75,7 @@ pub(super) fn kernel_layout() -> Result<KernelLayout, Error> {
         run_delay: task(&["sched_info", "run_delay"]).unwrap_or(0),
         earlier_run_time: task(&["se", "prev_sum_exec_runtime"]).unwrap_or(0),
         last_arrival: task(&["sched_info", "last_arrival"]).unwrap_or(0),
+        last_queued: task(&["sched_info", "last_queued"]).unwrap_or(0),
         comm: task(&["comm"])?,
         resident: resident_layout(&btf).unwrap_or_default(),
     })

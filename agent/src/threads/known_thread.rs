@@ -27,6 +27,8 @@ pub(super) struct KnownThread {
     pub(super) lock_wait: Option<LockWait>,
     /// Whether the end of a wait may still be recorded.
     pub(super) is_noted: bool,
+    /// The last wait that was proved and shown.
+    pub(super) last_wait: Option<Wait>,
     /// What its sample of the last pass shows.
     pub(super) shown: Shown,
     /// What the kernel's accounts and the samples differ by.
@@ -40,6 +42,18 @@ pub(super) struct KnownThread {
     pub(super) name_due_ns: u64,
     /// The last pass that visited it.
     pub(super) pass: u64,
+}
+
+/// A wait of a thread, as samples have it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wait {
+    pub(super) stack: Walked,
+    pub(super) reason: WaitReason,
+    pub(super) gil: Option<GilWait>,
+    /// As [`KnownThread::lock`].
+    pub(super) lock: u64,
+    /// Context switches of the thread when it began, if its end is recorded; else 0.
+    pub(super) switches: u64,
 }
 
 /// Nanoseconds that a thread ran, or waited for a processor, by the kernel's accounts, less those of its
@@ -60,6 +74,9 @@ pub(super) enum Shown {
     },
     /// It has its stack, and waited for this.
     Waiting(WaitReason),
+    /// It waited as in [`KnownThread::last_wait`]: passes have seen it run, or wait for a processor, more often than it
+    /// did by the kernel's accounts.
+    Earlier(WaitReason),
 }
 
 /// What a thread was doing.
@@ -69,30 +86,52 @@ pub(super) enum Activity {
     Running,
     /// It could run, and waited for a processor.
     Runnable,
+    /// The same in a wait that is over: it was woken and has not run yet.
+    Woken,
     /// It waited for something else.
     Waiting,
+    /// The same, but not in the wait that was seen.
+    Earlier,
 }
+
+/// Most that a kernel's accounts of a thread that runs are behind.
+const TICK_NS: i64 = 10_000_000;
 
 impl Balance {
     /// What a sample of so many nanoseconds shows of a thread that was `seen` doing something, which is paid
-    /// for then.
+    /// for then. `is_current`: the accounts have all but the present wait for a processor; `has_waited`: an
+    /// earlier wait is known.
     ///
     /// A pass sees a thread that does not run in its place too seldom: where all processors are busy, the
-    /// pass begins when a thread gives up its processor, which then waits. And it takes processors from
-    /// threads that would run. So the kernel's accounts say how many samples show a thread running or
-    /// runnable, and the pass says what it does in the others.
-    fn pay(&mut self, elapsed_ns: i64, seen: Activity) -> Activity {
+    /// pass begins when a thread gives up its processor, which then waits. So the kernel's accounts say how
+    /// many samples show a thread running or runnable, and the passes say what it does in the others.
+    fn pay(
+        &mut self,
+        elapsed_ns: i64,
+        seen: Activity,
+        is_current: bool,
+        has_waited: bool,
+    ) -> Activity {
+        let least = -elapsed_ns.max(TICK_NS);
         let shown = if self.run_ns >= elapsed_ns {
             Activity::Running
         } else if self.delay_ns >= elapsed_ns {
             Activity::Runnable
         } else {
-            seen
+            match seen {
+                Activity::Running if has_waited && self.run_ns <= least => Activity::Earlier,
+                Activity::Runnable if has_waited && is_current && self.delay_ns <= least => {
+                    Activity::Earlier
+                }
+                Activity::Woken if self.delay_ns <= least => Activity::Waiting,
+                Activity::Woken => Activity::Runnable,
+                _ => seen,
+            }
         };
         match shown {
             Activity::Running => self.run_ns = self.run_ns.saturating_sub(elapsed_ns),
             Activity::Runnable => self.delay_ns = self.delay_ns.saturating_sub(elapsed_ns),
-            Activity::Waiting => {}
+            Activity::Woken | Activity::Waiting | Activity::Earlier => {}
         }
         shown
     }
@@ -116,6 +155,7 @@ impl KnownThread {
             lock: 0,
             lock_wait: None,
             is_noted: false,
+            last_wait: None,
             shown: Shown::Waiting(WaitReason::OTHER),
             balance: Balance::default(),
             again_ns: 0,
@@ -152,18 +192,49 @@ impl KnownThread {
         }
     }
 
-    /// Takes over a visit: what a sample of the elapsed time shows.
-    pub(super) fn show(&mut self, visit: &ThreadVisit, elapsed_ns: u64) {
+    /// Takes over a visit: what a sample of the elapsed time shows. Of a thread of which only this moment counts,
+    /// earlier waits are none.
+    pub(super) fn show(&mut self, visit: &ThreadVisit, elapsed_ns: u64, is_moment: bool) {
         let is_in_call = self.reason != WaitReason::NONE && self.reason != WaitReason::RUNNABLE;
         let has_stack = self.stack.is_some();
-        self.shown = match self.update(visit, elapsed_ns, is_in_call) {
+        self.shown = match self.update(visit, elapsed_ns, is_in_call, is_moment) {
             Activity::Running => Shown::Elsewhere { is_runnable: false },
             Activity::Runnable if !has_stack => Shown::Elsewhere { is_runnable: true },
             Activity::Runnable => Shown::Waiting(WaitReason::RUNNABLE),
-            Activity::Waiting if is_in_call => Shown::Waiting(self.reason),
+            Activity::Waiting | Activity::Woken if is_in_call => Shown::Waiting(self.reason),
             // Of a process that could not be read nothing is known.
-            Activity::Waiting => Shown::Waiting(WaitReason::OTHER),
+            Activity::Waiting | Activity::Woken => Shown::Waiting(WaitReason::OTHER),
+            Activity::Earlier => {
+                Shown::Earlier(self.last_wait.map_or(WaitReason::OTHER, |wait| wait.reason))
+            }
         };
+        if let Shown::Waiting(reason) = self.shown
+            && reason != WaitReason::RUNNABLE
+            && self.stack.is_some()
+            && !is_moment
+        {
+            self.last_wait = Some(self.wait(reason));
+        }
+    }
+
+    /// The present wait.
+    fn wait(&self, reason: WaitReason) -> Wait {
+        Wait {
+            stack: self.stack.unwrap_or(Walked::UNPROVED),
+            reason,
+            gil: self.gil,
+            lock: self.lock,
+            switches: self.lock_wait.map_or(0, |wait| wait.switches),
+        }
+    }
+
+    /// The wait that its sample shows.
+    pub(super) fn shown_wait(&self) -> Option<Wait> {
+        match self.shown {
+            Shown::Elsewhere { .. } => None,
+            Shown::Waiting(reason) => Some(self.wait(reason)),
+            Shown::Earlier(_) => self.last_wait,
+        }
     }
 
     /// What a thread waits for that holds the GIL meanwhile.
@@ -177,16 +248,25 @@ impl KnownThread {
     }
 
     /// `is_in_call`: the thread is in a system call that waits.
-    fn update(&mut self, visit: &ThreadVisit, elapsed_ns: u64, is_in_call: bool) -> Activity {
+    fn update(
+        &mut self,
+        visit: &ThreadVisit,
+        elapsed_ns: u64,
+        is_in_call: bool,
+        is_moment: bool,
+    ) -> Activity {
         let elapsed_ns = i64::try_from(elapsed_ns).unwrap_or(i64::MAX);
         let since = |now: u64, before: u64| i64::try_from(now.saturating_sub(before)).unwrap_or(0);
-        let seen = if visit.on_cpu != 0 {
+        let seen = if visit.on_cpu != 0 || visit.preempted != 0 {
             Activity::Running
         } else if visit.state == 0 && !is_in_call {
             Activity::Runnable
+        } else if visit.state == 0 && !is_moment {
+            Activity::Woken
         } else {
             Activity::Waiting
         };
+        let is_current = visit.switches != self.visit.switches;
         let balance = &mut self.balance;
         let (ran, delayed) = (
             since(visit.run_ns, self.visit.run_ns),
@@ -196,12 +276,17 @@ impl KnownThread {
         balance.delay_ns = balance.delay_ns.saturating_add(delayed);
         balance.limit(elapsed_ns);
         self.visit = *visit;
-        balance.pay(elapsed_ns, seen)
+        balance.pay(elapsed_ns, seen, is_current, self.last_wait.is_some())
     }
 
     /// A sample of the elapsed time.
     pub(super) fn sample(&self, time_ns: u64, elapsed_ns: u64, wait: WaitReason) -> Sample {
-        let stack = self.stack.unwrap_or(Walked::UNPROVED);
+        self.sample_of(&self.wait(wait), time_ns, elapsed_ns)
+    }
+
+    /// The same of one of its waits.
+    pub(super) fn sample_of(&self, wait: &Wait, time_ns: u64, elapsed_ns: u64) -> Sample {
+        let Wait { stack, reason, .. } = *wait;
         Sample {
             header: Header {
                 kind: RecordKind::SAMPLE,
@@ -220,7 +305,7 @@ impl KnownThread {
             holds_gil: stack.holds_gil.into(),
             collects_garbage: stack.collects_garbage.into(),
             native_status: stack.native_status,
-            wait,
+            wait: reason,
             memory: MemoryType::NONE,
             task: stack.task,
         }
@@ -247,7 +332,7 @@ mod tests {
             tid: 2,
             state,
             on_cpu: 0,
-            reserved: 0,
+            preempted: 0,
             start_time_ns: 3,
             switches: 4,
             run_ns,
@@ -262,7 +347,12 @@ mod tests {
         let mut counts = [0; 3];
         for pass in 1..=100 {
             let visit = visit(pass * run_ns, pass * delay_ns, state);
-            counts[thread.update(&visit, ELAPSED, false) as usize] += 1;
+            let shown = match thread.update(&visit, ELAPSED, false, false) {
+                Activity::Running => 0,
+                Activity::Runnable => 1,
+                _ => 2,
+            };
+            counts[shown] += 1;
         }
         counts
     }
@@ -286,6 +376,60 @@ mod tests {
         assert_eq!(shares(0, 0, 0), [0, 100, 0]);
     }
 
+    /// What 1000 samples show of a thread that passes see in this state each time but the fifth, when it waits.
+    fn shown(
+        ran_ns: u64,
+        delayed_ns: u64,
+        is_moment: bool,
+        is_seen: impl Fn(&mut ThreadVisit),
+    ) -> [usize; 4] {
+        const PERIOD: u64 = 20_000_000;
+        let mut thread = KnownThread::new(visit(0, 0, 1));
+        let mut counts = [0; 4];
+        for pass in 1..=1000 {
+            let mut visit = visit(pass * ran_ns, pass * delayed_ns, 1);
+            visit.switches = pass;
+            thread.reset();
+            if pass % 5 == 0 {
+                thread.reason = WaitReason::SLEEP;
+                thread.stack = Some(Walked::UNPROVED);
+            } else {
+                is_seen(&mut visit);
+            }
+            thread.show(&visit, PERIOD, is_moment);
+            counts[match thread.shown {
+                Shown::Elsewhere { is_runnable: false } => 0,
+                Shown::Elsewhere { is_runnable: true } => 1,
+                Shown::Waiting(_) => 2,
+                Shown::Earlier(reason) => {
+                    assert_eq!(reason, WaitReason::SLEEP);
+                    3
+                }
+            }] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn a_thread_that_is_seen_active_too_often_has_waited() {
+        let runs = |visit: &mut ThreadVisit| visit.on_cpu = 1;
+        let is_runnable = |visit: &mut ThreadVisit| visit.state = 0;
+        // Half of the time, by the accounts.
+        for (shown, active) in [
+            (shown(10_000_000, 0, false, runs), 0),
+            (shown(0, 10_000_000, false, is_runnable), 1),
+        ] {
+            assert!((500..=502).contains(&shown[active]), "{shown:?}");
+            assert_eq!(shown[2], 200, "{shown:?}");
+        }
+        // One that was preempted by the pass ran.
+        let was_preempted = |visit: &mut ThreadVisit| (visit.state, visit.preempted) = (0, 1);
+        let shown_as = shown(16_000_000, 0, false, was_preempted);
+        assert_eq!(shown_as, [800, 0, 200, 0]);
+        // Only this moment counts.
+        assert_eq!(shown(10_000_000, 0, true, runs)[3], 0);
+    }
+
     #[test]
     fn a_stack_that_is_not_whole_is_read_again_ever_more_seldom() {
         let mut thread = KnownThread::new(visit(0, 0, 1));
@@ -300,22 +444,28 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_was_woken_is_in_its_wait() {
-        let mut thread = KnownThread::new(visit(0, 0, 0));
-        assert_eq!(
-            thread.update(&visit(0, 0, 0), ELAPSED, true),
-            Activity::Waiting
-        );
-        assert_eq!(
-            thread.update(&visit(0, 0, 0), ELAPSED, false),
-            Activity::Runnable
-        );
+    fn a_thread_that_was_woken_is_in_its_wait_unless_the_kernel_says_that_it_waits_for_a_processor()
+    {
+        const PERIOD: u64 = 10_000_000;
+        let shown = |delay_ns: u64, is_moment| {
+            let mut thread = KnownThread::new(visit(0, 0, 0));
+            let activities = (1..=100).map(|pass| {
+                let visit = visit(0, pass * delay_ns, 0);
+                thread.update(&visit, PERIOD, true, is_moment)
+            });
+            let is_runnable = |activity: &Activity| *activity == Activity::Runnable;
+            activities.filter(is_runnable).count()
+        };
+        assert_eq!(shown(0, false), 1);
+        assert_eq!(shown(PERIOD / 2, false), 51);
+        assert_eq!(shown(PERIOD, false), 100);
+        assert_eq!(shown(0, true), 0);
     }
 
     #[test]
     fn what_is_remembered_is_bounded() {
         let mut thread = KnownThread::new(visit(0, 0, 1));
-        thread.update(&visit(1 << 60, 1 << 60, 1), ELAPSED, false);
+        thread.update(&visit(1 << 60, 1 << 60, 1), ELAPSED, false, false);
         let most = MAX_SAMPLES * i64::try_from(ELAPSED).unwrap();
         assert!(thread.balance.run_ns <= most && thread.balance.delay_ns <= most);
     }

@@ -135,9 +135,10 @@ impl Passer {
         }
         self.shared.status.add_visits(heads.len());
         self.read_stacks(&changed)?;
+        let is_moment = self.records.snapshot.is_some();
         for head in &heads {
             if let Some(known) = self.threads.get_mut(&head.tid) {
-                known.show(head, elapsed_ns);
+                known.show(head, elapsed_ns, is_moment);
             }
         }
         let holders = if self.with_gil {
@@ -170,6 +171,7 @@ impl Passer {
         }
         for known in self.threads.values_mut() {
             known.reset();
+            known.last_wait = None;
             known.name_due_ns = 0;
         }
         self.shared.visits().forget_all();

@@ -205,7 +205,7 @@ impl OutsideVisits {
             tid,
             state: state_bits(look.state),
             on_cpu: look.registers.is_none().into(),
-            reserved: 0,
+            preempted: 0,
             start_time_ns: look.start_ticks,
             switches: look.runs.count,
             run_ns: 0,

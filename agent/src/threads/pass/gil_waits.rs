@@ -22,7 +22,7 @@ impl Passer {
             let known = self.threads.get(&head.tid);
             known.is_some_and(|known| match known.shown {
                 Shown::Elsewhere { .. } => true,
-                Shown::Waiting(reason) => reason == WaitReason::GIL,
+                Shown::Waiting(reason) | Shown::Earlier(reason) => reason == WaitReason::GIL,
             })
         };
         let concerned = heads.iter().filter(is_concerned).map(|head| head.tgid);

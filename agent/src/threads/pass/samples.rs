@@ -29,48 +29,46 @@ impl Passer {
             return;
         };
         if let Some(times) = &self.records.gil_times {
-            let at_rest = known
-                .stack
-                .filter(|_| matches!(known.shown, Shown::Waiting(_)));
-            let holds = holders.holds(head.tgid, head.tid) == Some(true)
-                || at_rest.is_some_and(|stack| stack.holds_gil);
-            let waits = known.shown == Shown::Waiting(WaitReason::GIL);
+            let wait = known.shown_wait();
+            let is_now = !matches!(known.shown, Shown::Earlier(_));
+            let holds = is_now && holders.holds(head.tgid, head.tid) == Some(true)
+                || wait.is_some_and(|wait| wait.stack.holds_gil);
+            let waits = wait.is_some_and(|wait| wait.reason == WaitReason::GIL);
             times.add(head.tgid, head.tid, elapsed_ns, holds, waits);
         }
-        match known.shown {
-            Shown::Elsewhere { is_runnable } => self.batch.running.push(RunningThread {
+        if let Shown::Elsewhere { is_runnable } = known.shown {
+            self.batch.running.push(RunningThread {
                 tgid: head.tgid,
                 tid: head.tid,
                 elapsed_ns,
                 is_runnable,
                 holds_gil: holders.holds(head.tgid, head.tid),
-            }),
-            Shown::Waiting(reason) => {
-                let sample = known.sample(time_ns, elapsed_ns, reason);
-                self.batch.samples.push(sample);
-                if self.records.snapshot.is_some() {
-                    let process = self.processes.get(&head.tgid);
-                    self.batch.rests.push(Rest {
-                        tid: sample.tid,
-                        duration_ns: known.rest_ns,
-                        thread_id: process.map_or(0, |it| it.thread_id(head.thread_pointer)),
-                    });
-                }
-                if self.locks.is_some() && reason == WaitReason::LOCK {
-                    let of_lock = Sample {
-                        kind: ProfileKind::LOCK,
-                        ..sample
-                    };
-                    self.batch.lock_waits.push(LockWaitSample {
-                        sample: of_lock,
-                        lock: known.lock,
-                        switches: known.lock_wait.map_or(0, |wait| wait.switches),
-                        start_time_ns: head.start_time_ns,
-                    });
-                }
-                if let (WaitReason::GIL, Some(wait)) = (reason, known.gil) {
-                    self.add_gil_wait(&sample, wait, holders);
-                }
+            });
+        } else if let Some(wait) = known.shown_wait() {
+            let sample = known.sample_of(&wait, time_ns, elapsed_ns);
+            self.batch.samples.push(sample);
+            if self.records.snapshot.is_some() {
+                let process = self.processes.get(&head.tgid);
+                self.batch.rests.push(Rest {
+                    tid: sample.tid,
+                    duration_ns: known.rest_ns,
+                    thread_id: process.map_or(0, |it| it.thread_id(head.thread_pointer)),
+                });
+            }
+            if self.locks.is_some() && wait.reason == WaitReason::LOCK {
+                let of_lock = Sample {
+                    kind: ProfileKind::LOCK,
+                    ..sample
+                };
+                self.batch.lock_waits.push(LockWaitSample {
+                    sample: of_lock,
+                    lock: wait.lock,
+                    switches: wait.switches,
+                    start_time_ns: head.start_time_ns,
+                });
+            }
+            if let (WaitReason::GIL, Some(gil)) = (wait.reason, wait.gil) {
+                self.add_gil_wait(&sample, gil, holders);
             }
         }
     }
