@@ -9,9 +9,10 @@
 //! workload ◄─ profiler (agent │ py_spy) ─► kernel_cost │ slowdown │ accuracy ─► figure ─► table │ json
 //! ```
 //!
-//! Three benches are commands of their own: [`host`], the agent beside programs whose symbols are
-//! expensive, [`samples`], what a recorded sample costs where the caches are cold, and [`memory`], what
-//! profiles of memory and of exceptions cost beside the tools that people use.
+//! Four benches are commands of their own: [`host`], the agent beside programs whose symbols are
+//! expensive, [`samples`], what a recorded sample costs where the caches are cold, [`memory`], what
+//! profiles of memory and of exceptions cost beside the tools that people use, and [`waiting`], the same
+//! of elapsed time and of the GIL, with how true they are.
 
 mod accuracy;
 mod agent;
@@ -34,6 +35,7 @@ mod scenes;
 mod session;
 mod slowdown;
 mod table;
+mod waiting;
 mod windows;
 mod workload;
 
@@ -98,6 +100,9 @@ enum Part {
     /// Measure what profiles of memory and exceptions cost, and explain, beside tracemalloc, memray and
     /// `perf trace`
     Memory(memory::Options),
+    /// Measure what profiles of elapsed time and of the GIL cost, and how true they are, beside py-spy,
+    /// austin and CPython's own profiler
+    Waiting(waiting::Options),
 }
 
 /// Measures, and prints the figures.
@@ -110,6 +115,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Some(Part::Host(options)) => host::run(options),
         Some(Part::Samples(options)) => samples::run(options),
         Some(Part::Memory(options)) => memory::run(options),
+        Some(Part::Waiting(options)) => waiting::run(options),
         None => overhead(options),
     }
 }
