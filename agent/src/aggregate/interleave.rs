@@ -289,7 +289,9 @@ impl<R: SymbolizeFrames> Interleaver<'_, R> {
     }
 }
 
-fn has_no_python(end: PythonUnwindStatus) -> bool {
+/// Whether there are no Python frames, so that none are missing.
+#[must_use]
+pub fn has_no_python(end: PythonUnwindStatus) -> bool {
     matches!(
         end,
         PythonUnwindStatus::NO_THREAD_STATE
@@ -299,7 +301,8 @@ fn has_no_python(end: PythonUnwindStatus) -> bool {
 }
 
 /// Marker for missing Python frames.
-fn incomplete_marker(end: PythonUnwindStatus) -> &'static str {
+#[must_use]
+pub fn incomplete_marker(end: PythonUnwindStatus) -> &'static str {
     match end {
         PythonUnwindStatus::THREAD_FAULT => "[incomplete: the thread state was not in memory]",
         PythonUnwindStatus::FRAME_FAULT => "[incomplete: a frame was not in memory]",

@@ -32,6 +32,8 @@ pub use self::{
     builder::ProfileTiming,
     catalog::Catalog,
     filter::{Filter, NoSuchThread, ThreadFilter},
+    idle::waits_for_work,
+    interleave::{has_no_python, incomplete_marker},
     interner::{Interner, index},
     key::Blocked,
     window::Window,

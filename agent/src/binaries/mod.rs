@@ -1,5 +1,6 @@
-//! Files that processes map: ELF, unwind tables, executables.
+//! Files that processes map: ELF, unwind tables, executables; and core dumps of processes.
 
+pub mod core_dump;
 pub mod elf;
 pub mod executables;
 pub mod probe_points;

@@ -85,6 +85,7 @@ async fn carry_out(command: Command) -> Result<ExitCode> {
         Command::Gil(options) => gil::run(&options).await,
         Command::Lock(options) => lock::run(&options).await,
         Command::Dump(options) => dump::run(&options).await,
+        Command::DumpCore(options) => dump::run_core(&options),
         Command::Doctor(options) => doctor::run(&options, profiles_folder()).await,
         Command::Completions(shell) => print_bytes(&cli::completions(shell)),
         Command::Man => print_bytes(&cli::man_page()?),

@@ -129,6 +129,12 @@ pub enum OpenError {
         /// Its path in the mount namespace of the process.
         path: PathBuf,
     },
+    /// It is not the file that the process had mapped when its core dump was written, as far as that can be said.
+    #[error("{} is another file than the process had mapped", path.display())]
+    Changed {
+        /// Its path in the mount namespace of the process.
+        path: PathBuf,
+    },
     /// The mapping is anonymous.
     #[error("the mapping has no file")]
     Anonymous,
@@ -141,7 +147,10 @@ impl OpenError {
         match self {
             Self::Open { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
             Self::Deleted { .. } => true,
-            Self::NotRegular { .. } | Self::Damaged { .. } | Self::Anonymous => false,
+            Self::NotRegular { .. }
+            | Self::Damaged { .. }
+            | Self::Changed { .. }
+            | Self::Anonymous => false,
         }
     }
 }

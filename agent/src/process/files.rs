@@ -56,6 +56,12 @@ impl FileIdentity {
         u64::try_from(self.modified[0]).is_ok_and(|modified| modified + 1 >= time.as_secs())
     }
 
+    /// Whether the contents have changed after those of another file.
+    #[must_use]
+    pub fn is_modified_after(&self, other: &Self) -> bool {
+        self.modified > other.modified
+    }
+
     /// Whether the contents or what the file system keeps of the file have changed after a time: also when it has
     /// replaced another one, whatever its time of modification was set to.
     #[must_use]

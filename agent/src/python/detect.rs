@@ -17,16 +17,17 @@ use super::{
     gil::GilLocation,
     inspect::{Flavour, InterpreterBuild, SymbolScope, UnsupportedInterpreter},
     layouts::{LayoutSource, LayoutSources, RejectedSource},
+    program::Program,
     thread_pointer,
     version::Version,
 };
 use crate::{
     binaries::{
-        elf::{DebugFiles, Placement, Segments},
+        elf::{Placement, Segments},
         probe_points::{ProbePoint, ProbedFunction},
     },
     process::{
-        self, OpenError, Process, file_name,
+        self, OpenError, file_name,
         maps::{FileId, Mapping},
     },
     profile,
@@ -143,7 +144,7 @@ impl Detector {
         self.files_read.load(Ordering::Relaxed)
     }
 
-    /// Detects the interpreter of a process.
+    /// Detects the interpreter of a process, or of its core dump.
     ///
     /// Where several files contain one, the initialised one is chosen. Where none or several are
     /// initialised, that of the executable takes precedence, since its exported symbols take
@@ -154,7 +155,7 @@ impl Detector {
     ///
     /// When there is no supported interpreter, when this could not be determined, or when the
     /// process has started another program meanwhile.
-    pub fn detect(&self, process: &Process) -> Result<Interpreter, Error> {
+    pub fn detect<P: Program>(&self, process: &P) -> Result<Interpreter, Error> {
         let mappings = process.mappings()?;
         let mut search = Search {
             process,
@@ -204,7 +205,7 @@ impl Detector {
     /// Inspects a file, or takes the result from the cache.
     fn inspect(
         &self,
-        process: &Process,
+        process: &dyn Program,
         file: &ExecutableFile,
     ) -> Result<Arc<InspectedFile>, OpenError> {
         let mapping = file.mappings.first().ok_or(OpenError::Anonymous)?;
@@ -226,7 +227,7 @@ impl Detector {
         {
             self.files_read.fetch_add(1, Ordering::Relaxed);
         }
-        let debug_files = DebugFiles::of(process, file.path);
+        let debug_files = process.debug_files(file.path);
         let inspected = InspectedFile::read(opened, file.path, scope, self.sources, debug_files)?;
         Ok(self.files().insert(identity, scope, inspected))
     }
@@ -290,7 +291,7 @@ struct LoadedImage {
 
 /// State of the search through the files of a process.
 struct Search<'a> {
-    process: &'a Process,
+    process: &'a dyn Program,
     mappings: &'a [Mapping],
     candidates: Vec<LoadedImage>,
     unsupported: Option<(PathBuf, UnsupportedInterpreter)>,
@@ -384,8 +385,7 @@ impl Search<'_> {
                 .iter()
                 .any(|mapping| mapping.permissions.write && mapping.contains(head));
             if is_loaded {
-                let memory = self.process.memory();
-                let newest = memory.ok().and_then(|memory| memory.word(head).ok());
+                let newest = self.process.word(head);
                 self.candidates.push(LoadedImage {
                     image: file.path.to_owned(),
                     inspected: Arc::clone(inspected),

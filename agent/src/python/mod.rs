@@ -29,6 +29,7 @@ mod layout_sizes;
 pub mod layouts;
 pub mod line_table;
 mod marked_code;
+mod program;
 pub mod remote;
 pub mod text;
 mod thread_pointer;

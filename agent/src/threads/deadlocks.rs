@@ -97,7 +97,7 @@ impl Deadlocks {
 }
 
 /// The cycles of threads, the one with the least id first.
-fn cycles(waiting: &HashMap<u32, &OwnedLock>) -> Vec<Vec<u32>> {
+pub(super) fn cycles(waiting: &HashMap<u32, &OwnedLock>) -> Vec<Vec<u32>> {
     let by_id: HashMap<(u32, u64), u32> = waiting
         .iter()
         .map(|(tid, owned)| ((owned.process, owned.thread_id), *tid))

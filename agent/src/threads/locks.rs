@@ -275,6 +275,11 @@ impl KnownLocks {
     }
 }
 
+/// The name of a lock with its address, by that of the variable that refers to it.
+pub(super) fn full_name(variable: Option<String>, lock: &Lock) -> String {
+    with_address(&base_name(variable, lock), lock.address)
+}
+
 /// The name without the address: `Pool.jobs (Queue)`, or `Lock`.
 fn base_name(variable: Option<String>, lock: &Lock) -> String {
     let class = lock.class.as_deref().unwrap_or(UNKNOWN_CLASS);

@@ -11,6 +11,7 @@
 //!                 ├─ deadlocks          and who holds it
 //!                 ├─ names
 //!                 └─ batch ─► session   samples and what they refer to
+//! core_dump       the threads of a core dump, once, by the same parts
 //! ```
 //!
 //! Invariants: nothing runs in the profiled programs and none of them is stopped; what a thread did is
@@ -19,6 +20,7 @@
 
 mod batch;
 mod code;
+mod core_dump;
 mod deadlocks;
 mod gil;
 mod gil_locations;
@@ -42,6 +44,7 @@ mod symbols;
 mod walker;
 
 pub use batch::{Batch, BlockedThread, LockWaitSample, Rest, RunningThread};
+pub use core_dump::{CoreThreadState, CoreThreads, core_threads};
 pub use deadlocks::{DeadlockedThread, Deadlocks};
 pub use gil_locations::GilLocations;
 pub use gil_times::GilTimes;

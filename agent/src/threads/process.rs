@@ -248,7 +248,7 @@ pub(super) fn awaited_word(registers: &Registers) -> Option<u64> {
 }
 
 /// The system call that a thread is in.
-fn system_call(registers: &Registers) -> Option<SystemCall> {
+pub(super) fn system_call(registers: &Registers) -> Option<SystemCall> {
     let (number, arguments) = registers.system_call()?;
     let abi = if cfg!(target_arch = "aarch64") {
         // The calls of 32-bit programs have other numbers.

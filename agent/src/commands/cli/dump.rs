@@ -1,12 +1,12 @@
 //! Flags of `agent dump`.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 
 use super::{
-    options::{DumpOptions, ShownFrames, UsageError},
-    target::TargetFlags,
+    options::{Command, CoreOptions, DumpOptions, ShownFrames, UsageError},
+    target::{GROUP, TargetFlags},
     values,
 };
 
@@ -19,6 +19,17 @@ use super::{
 pub(super) struct DumpFlags {
     #[command(flatten)]
     processes: TargetFlags,
+
+    /// The core dump of a process in place of a process that runs
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Target",
+        conflicts_with_all = [
+            GROUP, "children", "native", "kernel", "internals", "inlined", "timeout",
+        ]
+    )]
+    core: Option<PathBuf>,
 
     /// Their descendants too
     #[arg(short, long, help_heading = "Target")]
@@ -70,6 +81,23 @@ pub(super) struct DumpFlags {
     /// One JSON document in place of text
     #[arg(short, long)]
     json: bool,
+}
+
+impl TryFrom<DumpFlags> for Command {
+    type Error = UsageError;
+
+    fn try_from(flags: DumpFlags) -> Result<Self, UsageError> {
+        let Some(file) = flags.core else {
+            return flags.try_into().map(Self::Dump);
+        };
+        Ok(Self::DumpCore(CoreOptions {
+            file,
+            source: flags.source,
+            tasks: flags.tasks,
+            locals: flags.locals.then_some(flags.locals_length.into()),
+            json: flags.json,
+        }))
+    }
 }
 
 impl TryFrom<DumpFlags> for DumpOptions {

@@ -110,8 +110,9 @@ enum Subcommand {
     /// releases them
     #[command(after_help = help::LOCK_EXAMPLES, override_usage = "agent lock [OPTIONS] --pid <PID>")]
     Lock(WaitFlags),
-    /// Show the stack of every thread of a process, now, and what each waits for
-    #[command(after_help = help::DUMP_EXAMPLES, override_usage = "agent dump [OPTIONS] --pid <PID>")]
+    /// Show the stack of every thread of a process, now, or of a core dump, and what
+    /// each waits for
+    #[command(after_help = help::DUMP_EXAMPLES, override_usage = "agent dump [OPTIONS] --pid <PID>\n       agent dump [OPTIONS] --core <FILE>")]
     Dump(DumpFlags),
     /// Examine a process, or this host: can it be profiled, and if not, why
     #[command(after_help = help::DOCTOR_EXAMPLES, override_usage = "agent doctor [OPTIONS] [--pid <PID>]")]
@@ -144,7 +145,7 @@ impl TryFrom<Flags> for Command {
             Some(Subcommand::Top(flags)) => flags.try_into().map(Self::Top),
             Some(Subcommand::Gil(flags)) => flags.try_into().map(Self::Gil),
             Some(Subcommand::Lock(flags)) => flags.try_into().map(Self::Lock),
-            Some(Subcommand::Dump(flags)) => flags.try_into().map(Self::Dump),
+            Some(Subcommand::Dump(flags)) => flags.try_into(),
             Some(Subcommand::Doctor { process, config }) => Ok(Self::Doctor(DoctorOptions {
                 process: process.chosen(),
                 config,

@@ -139,7 +139,10 @@ Examples:
   agent dump --pid 1234 --children --json
 
   Down to the kernel, with the interpreter's own functions
-    agent dump --pid 1234 --kernel --internals";
+    agent dump --pid 1234 --kernel --internals
+
+  Of a process that has crashed
+    agent dump --core core.1234 --locals";
 
 pub(super) const DOCTOR_EXAMPLES: &str = "\
 Exits with 0 if the process, or without one this host, can be profiled, else

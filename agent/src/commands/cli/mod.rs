@@ -28,7 +28,7 @@ pub use self::{
     flags::parse,
     man_page::man_page,
     options::{
-        Command, DiffOptions, DoctorOptions, DumpOptions, RecordOptions, ReportOptions, ReportView,
-        RunOptions, ShownFrames, Target, TopOptions, WaitOptions,
+        Command, CoreOptions, DiffOptions, DoctorOptions, DumpOptions, RecordOptions,
+        ReportOptions, ReportView, RunOptions, ShownFrames, Target, TopOptions, WaitOptions,
     },
 };

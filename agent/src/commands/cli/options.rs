@@ -34,6 +34,8 @@ pub enum Command {
     Lock(WaitOptions),
     /// `agent dump`: the stacks of the threads of a process.
     Dump(DumpOptions),
+    /// `agent dump --core`: the stacks of the threads of a core dump.
+    DumpCore(CoreOptions),
     /// `agent doctor`: examine a process or this host.
     Doctor(DoctorOptions),
     /// `agent completions`: print the completions of a shell.
@@ -98,6 +100,21 @@ pub struct DumpOptions {
     pub locals: Option<usize>,
     /// Time after which a thread that has no stack yet is shown without one.
     pub timeout: Duration,
+    /// Whether to print JSON.
+    pub json: bool,
+}
+
+/// Options of `agent dump --core`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoreOptions {
+    /// The core dump.
+    pub file: PathBuf,
+    /// Whether to show source lines.
+    pub source: bool,
+    /// Whether to show the tasks of asyncio.
+    pub tasks: bool,
+    /// Most characters of a value, if arguments and local variables are shown.
+    pub locals: Option<usize>,
     /// Whether to print JSON.
     pub json: bool,
 }

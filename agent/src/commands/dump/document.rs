@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The number of the form of the document; another one when fields change their meaning or go.
-const SCHEMA: u32 = 1;
+pub(super) const SCHEMA: u32 = 1;
 
 /// The stacks of all threads.
 #[derive(Debug, Serialize)]
@@ -30,10 +30,27 @@ pub(super) struct Document {
     pub(super) duration_ms: f64,
     /// What all stacks lack, and why; null where they do not.
     pub(super) note: Option<String>,
+    /// The core dump that all is from; null where it is from a process.
+    pub(super) core: Option<DumpedCore>,
     /// Threads each of which waits for a lock that the next one holds, and the last one for that of the first.
     pub(super) deadlocks: Vec<Vec<Waiter>>,
     /// The process, then its descendants if they are wanted.
     pub(super) processes: Vec<DumpedProcess>,
+}
+
+/// A core dump.
+#[derive(Debug, Serialize)]
+pub(super) struct DumpedCore {
+    /// Its path.
+    pub(super) file: String,
+    /// The signal for which it was written, as `SIGSEGV`; null of a process that went on.
+    pub(super) signal: Option<String>,
+    /// The thread that has received the signal.
+    pub(super) signal_tid: Option<u32>,
+    /// The address whose access has failed, in hexadecimal, for signals that have one.
+    pub(super) signal_address: Option<String>,
+    /// What is missing: bytes of the file, files that the process had mapped; null where nothing is.
+    pub(super) missing: Option<String>,
 }
 
 /// A thread of a deadlock.
@@ -116,6 +133,8 @@ pub(super) enum Taken {
     Sampled,
     /// From its memory; the thread did not run from before until after.
     Read,
+    /// From a core dump, while which was written it stood still.
+    Core,
 }
 
 impl Document {
@@ -164,6 +183,7 @@ impl Document {
             spread_ms: milliseconds(spread(&capture.threads)),
             duration_ms: milliseconds(capture.duration),
             note: capture.note.clone(),
+            core: None,
             deadlocks: deadlocks.collect(),
             processes,
         }

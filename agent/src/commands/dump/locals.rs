@@ -34,9 +34,10 @@ fn add_to(thread: &mut DumpedThread, found: Option<&Found>) -> Option<String> {
     if count == 0 {
         return None;
     }
+    let is_at_rest = matches!(thread.taken, Some(Taken::Read | Taken::Core));
     let found = match found {
-        Some(Ok(found)) if thread.taken == Some(Taken::Read) => found,
-        Some(Err(why)) if thread.taken == Some(Taken::Read) => return Some(why.clone()),
+        Some(Ok(found)) if is_at_rest => found,
+        Some(Err(why)) if is_at_rest => return Some(why.clone()),
         _ => return Some(RAN.to_owned()),
     };
     // Behind frames that are missing nothing is known of the others.

@@ -1,14 +1,17 @@
-//! `agent dump`: the stack of each thread of a process, as soon as there is a proved one.
+//! `agent dump`: the stack of each thread of a process, as soon as there is a proved one, or of its core dump.
 
 mod capture;
 mod colours;
+mod core;
 mod document;
 mod frame_text;
 mod frames;
 mod locals;
 mod outside;
+mod show;
 mod source_file;
 mod source_lines;
+mod source_root;
 mod taken;
 mod task_forest;
 mod task_text;
@@ -16,18 +19,12 @@ mod tasks;
 mod text;
 mod variables;
 
-use std::{
-    io::{self, IsTerminal as _},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use anyhow::Result;
 
-use self::{colours::Colours, document::Document};
-use super::{
-    cli::DumpOptions,
-    standard_output::{print, print_by},
-};
+use self::{document::Document, show::show};
+use super::cli::{CoreOptions, DumpOptions};
 use crate::python::Detector;
 
 /// Takes the stacks of all threads and prints them.
@@ -50,14 +47,15 @@ pub(super) async fn run(options: &DumpOptions) -> Result<ExitCode> {
     if options.source {
         source_lines::add(&mut document);
     }
-    if options.json {
-        print_by(|output| {
-            serde_json::to_writer_pretty(&mut *output, &document)?;
-            writeln!(output)
-        })?;
-    } else {
-        let colours = Colours::of_terminal(io::stdout().is_terminal());
-        print(document.text(colours))?;
-    }
+    show(&document, options.json)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the stacks of a core dump.
+///
+/// # Errors
+///
+/// One sentence that says what to do.
+pub(super) fn run_core(options: &CoreOptions) -> Result<ExitCode> {
+    core::run(options)
 }

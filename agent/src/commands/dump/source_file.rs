@@ -7,21 +7,17 @@
 use std::{
     collections::{BTreeSet, HashMap},
     path::Path,
-    time::Duration,
 };
 
 use memchr::memchr2;
 
-use crate::process::{Process, RegularFile};
+use super::source_root::SourceRoot;
 
 /// Most bytes of a file that are read: lines after them are not found.
 const MAX_BYTES: u64 = 4 << 20;
 
 /// Most bytes of a line; an ellipsis stands for the others.
 const MAX_LINE_BYTES: usize = 1000;
-
-/// How exactly it is known when a process was started.
-const START_PRECISION: Duration = Duration::from_millis(100);
 
 /// Byte order mark that a text in UTF-8 may start with.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -34,10 +30,9 @@ pub(super) struct SourceFile {
 }
 
 impl SourceFile {
-    /// Reads the lines with these numbers, counted from 1; what is read is taken off `budget_bytes`. A path that is
-    /// not absolute, as that of a script in CPython until 3.8, is one from the working directory of the process.
+    /// Reads the lines with these numbers, counted from 1; what is read is taken off `budget_bytes`.
     pub(super) fn read(
-        process: &Process,
+        root: &dyn SourceRoot,
         path: &str,
         numbers: &BTreeSet<u32>,
         budget_bytes: &mut u64,
@@ -46,15 +41,8 @@ impl SourceFile {
         if path.starts_with('<') {
             return None;
         }
-        let path = Path::new(path);
-        let file = if path.is_absolute() {
-            process.open_in_root(path)
-        } else {
-            process.open_in_root(&process.working_directory().ok()?.join(path))
-        };
-        let file = file.ok()?;
-        // The process may name any file as its source.
-        if !file.is_readable_by(process.user()?) {
+        let file = root.open(Path::new(path))?;
+        if !root.may_read(&file) {
             return None;
         }
         // Files of the kernel say so too, and some of them block, or are consumed by being read.
@@ -67,7 +55,7 @@ impl SourceFile {
         let is_whole = (contents.len() as u64) < limit;
         Some(Self {
             lines: lines(&contents, is_whole, numbers),
-            may_have_changed: has_changed(process, &file),
+            may_have_changed: root.has_changed(&file),
         })
     }
 
@@ -80,13 +68,6 @@ impl SourceFile {
     pub(super) fn may_have_changed(&self) -> bool {
         self.may_have_changed
     }
-}
-
-fn has_changed(process: &Process, file: &RegularFile) -> bool {
-    let (Ok(started), Ok(identity)) = (process.started(), file.identity()) else {
-        return false;
-    };
-    identity.is_changed_after(started + START_PRECISION)
 }
 
 /// The lines with these numbers that are not blank; a last one without its end counts if the text is whole.
@@ -144,6 +125,7 @@ mod tests {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
+    use crate::process::Process;
 
     fn found(text: &[u8], is_whole: bool) -> Vec<(u32, String)> {
         let numbers = (0..6).collect();

@@ -5,7 +5,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     iter,
-    sync::mpsc,
+    sync::{Arc, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -14,8 +14,9 @@ use super::{
     document::{Document, DumpedProcess},
     frames::{DumpedFrame, DumpedKind},
     source_file::SourceFile,
+    source_root::SourceRoot,
 };
-use crate::process::Process;
+use crate::{binaries::core_dump::CoreDump, process::Process};
 
 /// Most bytes that are read of all files.
 const MAX_BYTES: u64 = 256 << 20;
@@ -33,7 +34,26 @@ type FoundFile = ((u32, String), SourceFile);
 pub(super) fn add(document: &mut Document) {
     let wanted = document.processes.iter_mut();
     let wanted: Vec<_> = wanted.map(|it| (it.pid, wanted_lines(it))).collect();
-    let found = sent_within(LIMIT, move |found| read(wanted, found));
+    let open = |pid| Process::open(pid).ok();
+    add_all(
+        document,
+        sent_within(LIMIT, move |found| read(wanted, open, found)),
+    );
+}
+
+/// The same of a core dump.
+pub(super) fn add_of_core(document: &mut Document, core: &Arc<CoreDump>) {
+    let wanted = document.processes.iter_mut();
+    let wanted: Vec<_> = wanted.map(|it| (it.pid, wanted_lines(it))).collect();
+    let core = Arc::clone(core);
+    let open = move |_| Some(Arc::clone(&core));
+    add_all(
+        document,
+        sent_within(LIMIT, move |found| read(wanted, open, found)),
+    );
+}
+
+fn add_all(document: &mut Document, found: Vec<FoundFile>) {
     let found: HashMap<_, _> = found.into_iter().collect();
     for process in &mut document.processes {
         add_to(process, &found);
@@ -64,11 +84,15 @@ fn wanted_lines(process: &mut DumpedProcess) -> WantedLines {
 }
 
 /// Reads the files of processes, and sends what is found.
-fn read(wanted: Vec<(u32, WantedLines)>, found: &mpsc::Sender<FoundFile>) {
+fn read<R: SourceRoot>(
+    wanted: Vec<(u32, WantedLines)>,
+    open: impl Fn(u32) -> Option<R>,
+    found: &mpsc::Sender<FoundFile>,
+) {
     let mut budget_bytes = MAX_BYTES;
     for (pid, files) in wanted {
         // It may have ended.
-        let Ok(process) = Process::open(pid) else {
+        let Some(process) = open(pid) else {
             continue;
         };
         for (path, lines) in files {

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// What stands for functions that are missing.
-const LEFT_OUT: &str = "[frames left out]";
+pub(super) const LEFT_OUT: &str = "[frames left out]";
 
 /// What stands for a function whose code object cannot be read.
 const UNREAD: &str = "[unread function]";
@@ -63,7 +63,14 @@ pub(super) fn of_process(
     detector: &Detector,
     pid: u32,
 ) -> (Option<Vec<DumpedTask>>, Option<String>) {
-    match read(detector, pid) {
+    dumped_all(read(detector, pid))
+}
+
+/// The tasks that were read of a process with these ids of threads, and which are missing, or why there are none.
+pub(super) fn dumped_all(
+    read: Result<(Tasks, HashMap<u32, u32>), String>,
+) -> (Option<Vec<DumpedTask>>, Option<String>) {
+    match read {
         Ok((tasks, tids)) => {
             let note = note(&tasks);
             let tasks = tasks.found.into_iter().map(|task| dumped(task, &tids));
@@ -132,7 +139,8 @@ fn dumped(task: Task, tids: &HashMap<u32, u32>) -> DumpedTask {
     }
 }
 
-fn dumped_frame(frame: Frame) -> DumpedFrame {
+/// A frame of Python.
+pub(super) fn dumped_frame(frame: Frame) -> DumpedFrame {
     let Some(function) = frame.function else {
         return marker(UNREAD);
     };
@@ -145,7 +153,8 @@ fn dumped_frame(frame: Frame) -> DumpedFrame {
     }
 }
 
-fn marker(text: &str) -> DumpedFrame {
+/// A frame that stands for missing ones.
+pub(super) fn marker(text: &str) -> DumpedFrame {
     DumpedFrame {
         kind: DumpedKind::Marker,
         function: Some(text.to_owned()),

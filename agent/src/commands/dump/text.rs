@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use super::{
     colours::Colours,
-    document::{Document, DumpedProcess, DumpedThread, State},
+    document::{Document, DumpedCore, DumpedProcess, DumpedThread, State},
     frame_text::write_frame,
     task_text,
 };
@@ -42,6 +42,17 @@ impl Document {
         format!("{tid} \"{}\"", name.unwrap_or_default())
     }
 
+    /// For which signal the core dump was written, if for one, and which thread has received it.
+    fn signal(&self) -> Option<String> {
+        let core = self.core.as_ref()?;
+        let signal = core.signal.as_ref()?;
+        let access = core.signal_address.as_ref();
+        let access = access.map_or(String::new(), |address| format!(" at address {address}"));
+        let thread = core.signal_tid.map(|tid| self.thread_text(tid));
+        let thread = thread.map_or(String::new(), |thread| format!(" in thread {thread}"));
+        Some(format!("Killed by {signal}{access}{thread}"))
+    }
+
     /// What each thread of a deadlock waits for, and who holds that.
     fn deadlocks(&self) -> impl Iterator<Item = String> {
         self.deadlocks.iter().map(|threads| {
@@ -55,22 +66,36 @@ impl Document {
 impl fmt::Display for Text<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { document, colours } = self;
-        for deadlock in document.deadlocks() {
-            writeln!(formatter, "{}{deadlock}{}", colours.bold(), colours.end())?;
+        let top: Vec<_> = document
+            .signal()
+            .into_iter()
+            .chain(document.deadlocks())
+            .collect();
+        for line in &top {
+            writeln!(formatter, "{}{line}{}", colours.bold(), colours.end())?;
         }
         for (nth, process) in document.processes.iter().enumerate() {
-            if nth > 0 || !document.deadlocks.is_empty() {
+            if nth > 0 || !top.is_empty() {
                 writeln!(formatter)?;
             }
             write_head(formatter, process)?;
             if nth == 0 {
-                let spread = document.spread_ms;
-                writeln!(formatter, "Stacks were taken within {spread:.1} ms")?;
+                match &document.core {
+                    Some(core) => write_core(formatter, core)?,
+                    None => {
+                        let spread = document.spread_ms;
+                        writeln!(formatter, "Stacks were taken within {spread:.1} ms")?;
+                    }
+                }
                 if let Some(note) = &document.note {
                     writeln!(formatter, "{}", printable(note))?;
                 }
             }
-            write_changed(formatter, &process.changed_files)?;
+            let since = match document.core {
+                Some(_) => "the core dump was written",
+                None => "the process was started",
+            };
+            write_changed(formatter, &process.changed_files, since)?;
             for thread in &process.threads {
                 self.write_thread(formatter, thread)?;
             }
@@ -110,6 +135,10 @@ impl Text<'_> {
 
     /// What a thread did.
     fn state(&self, thread: &DumpedThread) -> String {
+        let core = self.document.core.as_ref();
+        if thread.taken.is_none() && core.is_some() {
+            return "its stack is missing in the core dump".to_owned();
+        }
         if thread.taken.is_none() {
             let seen = match thread.state {
                 State::Running => "running",
@@ -121,8 +150,13 @@ impl Text<'_> {
                 self.document.duration_ms
             );
         }
+        let received = core.filter(|core| core.signal_tid == Some(thread.tid));
+        let signal = received.and_then(|core| core.signal.as_ref());
         let mut state = match (thread.state, thread.wait) {
-            (State::Running, _) => "running".to_owned(),
+            (State::Running, _) => match signal {
+                Some(signal) => format!("killed by {signal}"),
+                None => "running".to_owned(),
+            },
             (State::Runnable, _) => "runnable".to_owned(),
             (State::Waiting, wait) => self.wait(thread, wait.unwrap_or_default()),
         };
@@ -189,8 +223,17 @@ fn write_head(formatter: &mut fmt::Formatter<'_>, process: &DumpedProcess) -> fm
     writeln!(formatter)
 }
 
+/// Writes from which core dump all is, and what is missing.
+fn write_core(formatter: &mut fmt::Formatter<'_>, core: &DumpedCore) -> fmt::Result {
+    writeln!(formatter, "From the core dump {}", printable(&core.file))?;
+    if let Some(missing) = &core.missing {
+        writeln!(formatter, "Missing: {}", printable(missing))?;
+    }
+    Ok(())
+}
+
 /// Writes which source files may be other ones by now, if any.
-fn write_changed(formatter: &mut fmt::Formatter<'_>, files: &[String]) -> fmt::Result {
+fn write_changed(formatter: &mut fmt::Formatter<'_>, files: &[String], since: &str) -> fmt::Result {
     if files.is_empty() {
         return Ok(());
     }
@@ -198,7 +241,7 @@ fn write_changed(formatter: &mut fmt::Formatter<'_>, files: &[String]) -> fmt::R
     let shown: Vec<_> = shown.iter().map(|file| printable(file)).collect();
     write!(
         formatter,
-        "Changed since the process was started, so source lines may be wrong: {}",
+        "Changed since {since}, so source lines may be wrong: {}",
         shown.join(", ")
     )?;
     match files.len() - shown.len() {
@@ -295,6 +338,7 @@ mod tests {
             schema: 1,
             spread_ms: 1.25,
             note: None,
+            core: None,
             duration_ms: 500.3,
             deadlocks: vec![waiters.into()],
             processes: vec![DumpedProcess {

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent_common::maps::ThreadState;
+use agent_common::{maps::ThreadState, memory::UserMemory};
 
 use crate::{
     process::{Process, TaskFiles},
@@ -47,10 +47,7 @@ pub(super) fn read(
 ) -> HashMap<(u32, u32), Found> {
     let detector = Detector::default();
     let mut found = HashMap::new();
-    let mut limits = Limits {
-        bytes: MAX_BYTES,
-        end: Instant::now() + MAX_TIME,
-    };
+    let mut limits = Limits::new();
     for threads in threads.chunk_by(|one, next| one.tgid == next.tgid) {
         let pid = threads[0].tgid;
         let interpreter = interpreters.remove(&pid);
@@ -138,6 +135,35 @@ fn of_process(
     Ok(found.collect())
 }
 
+/// Reads the variables of the threads of a core dump, each with its `pthread_self()` and its states.
+pub(super) fn of_core<'a, M: UserMemory>(
+    memory: &M,
+    interpreter: &Interpreter,
+    pid: u32,
+    threads: impl Iterator<Item = (u32, u64, &'a [ThreadState])>,
+    characters: usize,
+) -> HashMap<(u32, u32), Found> {
+    let version = interpreter.version;
+    let series = series_of(version);
+    let target = Target::from(interpreter);
+    let reader = series
+        .map(|series| LocalsReader::new(memory, &target.layout, &series.variables, characters));
+    let mut reader = reader.ok_or_else(|| format!("not read, Python {version} is too new"));
+    let mut limits = Limits::new();
+    let mut read_one = |thread_id, states: &[ThreadState]| {
+        let reader = reader.as_mut().map_err(|why| why.clone())?;
+        if limits.are_reached() {
+            return Err("not read, others took too long".to_owned());
+        }
+        let frames = reader.frames(thread_id, states);
+        let frames = frames.map_err(|_| "not read, the frames do not add up".to_owned())?;
+        limits.count(&frames);
+        Ok(frames)
+    };
+    let found = threads.map(|(tid, thread_id, states)| ((pid, tid), read_one(thread_id, states)));
+    found.collect()
+}
+
 /// What may still be read.
 struct Limits {
     bytes: usize,
@@ -145,6 +171,13 @@ struct Limits {
 }
 
 impl Limits {
+    fn new() -> Self {
+        Self {
+            bytes: MAX_BYTES,
+            end: Instant::now() + MAX_TIME,
+        }
+    }
+
     fn are_reached(&self) -> bool {
         self.bytes == 0 || Instant::now() >= self.end
     }

@@ -21,14 +21,26 @@ pub(crate) fn threads<M: UserMemory>(
     memory: &M,
     target: &Target,
 ) -> Result<Vec<ThreadStates>, ThreadListError> {
+    let (threads, error) = threads_until_error(memory, target);
+    error.map_or(Ok(threads), Err)
+}
+
+/// The same, and those before an error, if there is one.
+pub(super) fn threads_until_error<M: UserMemory>(
+    memory: &M,
+    target: &Target,
+) -> (Vec<ThreadStates>, Option<ThreadListError>) {
     let fields = &target.layout.thread;
     let mut threads: Vec<ThreadStates> = Vec::new();
     let mut indices = HashMap::new();
-    for state in states(memory, target)? {
+    let mut found = Vec::new();
+    let mut error = states(memory, target, &mut found).err();
+    for state in found {
         let pointer = state.address.field(fields.thread_id);
-        let thread_id = memory
-            .word(pointer)
-            .map_err(|_| ThreadListError::List(pointer))?;
+        let Ok(thread_id) = memory.word(pointer) else {
+            error.get_or_insert(ThreadListError::List(pointer));
+            break;
+        };
         if thread_id == 0 {
             // The state of a thread that has not started yet.
             continue;
@@ -45,11 +57,15 @@ pub(crate) fn threads<M: UserMemory>(
             states.push(state);
         }
     }
-    Ok(threads)
+    (threads, error)
 }
 
-/// All thread states in the order of the interpreters' lists.
-fn states<M: UserMemory>(memory: &M, target: &Target) -> Result<Vec<ThreadState>, ThreadListError> {
+/// Adds all thread states in the order of the interpreters' lists.
+fn states<M: UserMemory>(
+    memory: &M,
+    target: &Target,
+    found: &mut Vec<ThreadState>,
+) -> Result<(), ThreadListError> {
     let layout = &target.layout;
     let follow = |pointer: UserAddr| match memory.word(pointer).map(UserAddr) {
         Ok(to) if to.is_null() || to.could_be_structure() => Ok(to),
@@ -63,7 +79,6 @@ fn states<M: UserMemory>(memory: &M, target: &Target) -> Result<Vec<ThreadState>
         }
         Ok(())
     };
-    let mut found = Vec::new();
     let mut interpreter = follow(target.interpreters_head)?;
     while !interpreter.is_null() {
         visit()?;
@@ -83,5 +98,5 @@ fn states<M: UserMemory>(memory: &M, target: &Target) -> Result<Vec<ThreadState>
         }
         interpreter = follow(interpreter.field(layout.interpreter.next))?;
     }
-    Ok(found)
+    Ok(())
 }

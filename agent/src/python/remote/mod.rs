@@ -65,6 +65,20 @@ pub fn read<M: UserMemory>(
         .collect())
 }
 
+/// Reads the stacks of threads from memory that does not change: all of them, or those in the list of threads before what
+/// cannot be read.
+pub fn read_some<M: UserMemory>(
+    memory: &M,
+    target: &Target,
+) -> (Vec<ThreadStack>, Option<ThreadListError>) {
+    let (list, error) = list::threads_until_error(memory, target);
+    let mut reader = stack::Reader::new(memory, target);
+    let stacks = list
+        .into_iter()
+        .map(|(thread_id, states)| reader.read(thread_id, states));
+    (stacks.collect(), error)
+}
+
 /// Reads the list of threads, several times if it changes.
 fn read_list<M: UserMemory>(
     memory: &M,

@@ -44,6 +44,18 @@ const LIMIT: Duration = Duration::from_secs(5);
 ///
 /// When its Python has no tasks that can be read, or its memory cannot be read.
 pub fn tasks(process: &Process, interpreter: &Interpreter) -> Result<Tasks, TasksError> {
+    tasks_in(|| Ok(process.memory()?), interpreter)
+}
+
+/// Reads the tasks of a process whose memory `memory` gives.
+///
+/// # Errors
+///
+/// As for [`tasks`].
+pub fn tasks_in<'a, M: UserMemory + 'a>(
+    memory: impl FnOnce() -> Result<&'a M, TasksError>,
+    interpreter: &Interpreter,
+) -> Result<Tasks, TasksError> {
     let version = interpreter.version;
     let Some(series) = series_of(version) else {
         return Err(TasksError::TooNew { version });
@@ -52,8 +64,7 @@ pub fn tasks(process: &Process, interpreter: &Interpreter) -> Result<Tasks, Task
         return Err(TasksError::TooOld { version });
     };
     let offsets = interpreter.asyncio.ok_or(TasksError::NotLoaded)?;
-    let memory = process.memory()?;
-    read(memory, &interpreter.into(), offsets, facts)
+    read(memory()?, &interpreter.into(), offsets, facts)
 }
 
 /// Reads tasks from any memory, as [`tasks`] does.
