@@ -22,6 +22,11 @@ pub mod aggregate {
     };
 }
 
+/// Core dumps.
+pub mod core_dump {
+    pub use crate::binaries::core_dump::CoreDump;
+}
+
 /// Profiles that are read again.
 pub mod formats {
     pub use crate::formats::PprofFile;
@@ -30,8 +35,8 @@ pub mod formats {
 /// Texts below `/proc`.
 pub mod process {
     pub use crate::process::{
-        CommandLine, RegularFile, find_variables, fuse::parse_mounts, is_kernel_thread, numbers,
-        parent,
+        CommandLine, OpenError, RegularFile, find_variables, fuse::parse_mounts, is_kernel_thread,
+        numbers, parent,
     };
 }
 

@@ -16,6 +16,7 @@ targets! {
     cgroup
     compressed
     config
+    core_dump
     demangle
     dwarf
     elf

@@ -20,3 +20,8 @@ mod notes;
 mod status;
 
 pub use dump::CoreDump;
+
+#[cfg(test)]
+mod fixtures;
+#[cfg(test)]
+mod tests;

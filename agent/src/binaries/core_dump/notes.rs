@@ -32,6 +32,10 @@ const MAX_FILE_NOTE: u64 = 64 << 20;
 /// Suffix that the kernel appends to the path of a removed file.
 const DELETED: &[u8] = b" (deleted)";
 
+/// Bytes of a note with the registers of a thread.
+#[cfg(test)]
+pub(super) const STATUS_BYTES: usize = super::status::BYTES;
+
 /// Kinds of notes, of the names `CORE` and `LINUX`.
 const PRSTATUS: u32 = 1;
 const PRPSINFO: u32 = 3;

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{
     options::{Command, CoreOptions, DumpOptions, ShownFrames, UsageError},
-    target::{GROUP, TargetFlags},
+    target::TargetFlags,
     values,
 };
 
@@ -26,7 +26,8 @@ pub(super) struct DumpFlags {
         value_name = "FILE",
         help_heading = "Target",
         conflicts_with_all = [
-            GROUP, "children", "native", "kernel", "internals", "inlined", "timeout",
+            "pid", "name", "unit", "container", "pod", "cgroup", "children", "native", "kernel", "internals",
+            "inlined", "timeout",
         ]
     )]
     core: Option<PathBuf>,

@@ -5,7 +5,7 @@
 use std::{path::Path, process::ExitCode, sync::Arc};
 
 use agent_common::record::PythonUnwindStatus;
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 
 use super::{
     document::{Document, DumpedCore, DumpedProcess, DumpedThread, SCHEMA, State, Taken, Waiter},
@@ -60,7 +60,9 @@ const SIGNALS: [(u32, &str); 12] = [
 ///
 /// One sentence that says what to do.
 pub(super) fn run(options: &CoreOptions) -> Result<ExitCode> {
-    let core = Arc::new(CoreDump::open(&options.file)?);
+    // Its causes are in the sentence already.
+    let core = CoreDump::open(&options.file).map_err(|error| anyhow!("{error}"))?;
+    let core = Arc::new(core);
     let interpreter = match Detector::default().detect(&*core) {
         Ok(interpreter) => interpreter,
         Err(error) => bail!("{}", detection_error(options, &core, &error)),
@@ -170,9 +172,13 @@ fn dumped_thread(core: &CoreDump, found: &CoreThreads, thread: &CoreThreadState)
     let stack = thread.stack.as_ref();
     let wait = Wait::from_reason(thread.wait);
     let name = stack.and_then(|stack| stack.name.clone());
-    // The kernel's name of others is not in the dump.
+    // The kernel's name of others is not in the dump. A thread without states is not one of Python's.
     let is_main = thread.tid == core.pid();
-    let name = name.or_else(|| is_main.then(|| core.name().to_owned()));
+    let of_main = match stack.map(|stack| stack.frames.is_empty()) {
+        Some(false) => "MainThread",
+        _ => core.name(),
+    };
+    let name = name.or_else(|| is_main.then(|| of_main.to_owned()));
     let functions = stack.iter().flat_map(|stack| &stack.frames);
     let functions = functions.map_while(|frame| frame.function.as_deref());
     let is_known = thread.thread_id.is_some() && (stack.is_some() || found.list_error.is_none());

@@ -1,5 +1,6 @@
 //! The stacks of all threads, now.
 
+mod core;
 mod locals;
 mod output;
 mod outside;

@@ -1,0 +1,50 @@
+//! Core dumps: the file is the bytes of the run, behind one that says which version of Python to look for in it.
+
+use std::path::Path;
+
+use agent::{
+    fuzzing::{
+        core_dump::CoreDump,
+        process::{OpenError, RegularFile},
+    },
+    testing::python::{
+        remote::{Target, read},
+        versions::SUPPORTED,
+    },
+};
+use agent_common::memory::UserAddr;
+
+/// No file is read but the dump itself.
+fn nothing(path: &Path) -> Result<RegularFile, OpenError> {
+    Err(OpenError::NotRegular {
+        path: path.to_owned(),
+    })
+}
+
+pub(super) fn run(bytes: &[u8]) {
+    let Some((series, file)) = bytes.split_first() else {
+        return;
+    };
+    let Ok(core) = CoreDump::read(file, Path::new("core"), nothing) else {
+        return;
+    };
+    let series = &SUPPORTED[usize::from(*series) % SUPPORTED.len()];
+    for mapping in core.mappings() {
+        let mut bytes = [0; 24];
+        for address in [mapping.start, mapping.end.wrapping_sub(12), mapping.end] {
+            let _ = core.read_memory(address, &mut bytes);
+        }
+        let target = Target {
+            interpreters_head: UserAddr(mapping.start),
+            gil_holder: None,
+            layout: series.layout,
+        };
+        if mapping.permissions.write {
+            let _ = read(&core, &target);
+        }
+    }
+    for thread in core.threads() {
+        let _ = core.at_rest(thread);
+    }
+    let _ = (core.truncation(), core.signal(), core.changed_files().count());
+}
