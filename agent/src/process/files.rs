@@ -271,6 +271,33 @@ pub fn open_on_host(path: &Path) -> Result<RegularFile, OpenError> {
     read_regular(reference, path, None)
 }
 
+/// A directory with the files of a process that is not there, in which paths are as in the process's own root directory:
+/// no symbolic link leads out of it.
+#[derive(Debug)]
+pub struct RootDirectory(OwnedFd);
+
+impl RootDirectory {
+    /// Opens the directory at `path`.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let opened = fs::open(path, REFERENCE | OFlags::DIRECTORY, Mode::empty());
+        opened.map(Self).map_err(|errno| failed(path, errno))
+    }
+
+    /// Opens the file at an absolute path in it for reading.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be opened or is not a regular file.
+    pub fn open_file(&self, path: &Path) -> Result<RegularFile, OpenError> {
+        let found = fuse::find(&self.0, path, None);
+        read_regular(found.map_err(|error| failed(path, error))?, path, None)
+    }
+}
+
 /// The link to the file of a mapping, which works even when the file was removed or replaced.
 /// Following it requires `CAP_CHECKPOINT_RESTORE`.
 pub(super) fn link_of(mapping: &Mapping) -> String {

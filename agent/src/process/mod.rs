@@ -36,7 +36,7 @@ pub use descriptors::Descriptors;
 pub use environment::find as find_variables;
 pub use error::{Error, OpenError};
 pub use fault_in::fault_in;
-pub use files::{FileIdentity, RegularFile, open_on_host};
+pub use files::{FileIdentity, RegularFile, RootDirectory, open_on_host};
 pub use memory::Memory;
 pub use page_map::{PageMap, resident_pages};
 pub use path::file_name;

@@ -12,14 +12,14 @@ use super::{
 use crate::{
     binaries::elf::Source,
     process::{
-        OpenError, RegularFile,
+        OpenError, RegularFile, RootDirectory,
         maps::{self, FileId, Mapping, Permissions},
         open_on_host,
     },
 };
 
 /// Opens a file that the process had mapped.
-type Open = fn(&Path) -> Result<RegularFile, OpenError>;
+type Open = Box<dyn Fn(&Path) -> Result<RegularFile, OpenError> + Send + Sync>;
 
 /// What is known of a mapping that gdb has left out.
 const LEFT_OUT: Permissions = Permissions {
@@ -29,7 +29,6 @@ const LEFT_OUT: Permissions = Permissions {
 };
 
 /// A core dump.
-#[derive(Debug)]
 pub struct CoreDump<S = RegularFile> {
     source: S,
     headers: Headers,
@@ -45,17 +44,32 @@ pub struct CoreDump<S = RegularFile> {
 pub struct Absent;
 
 impl CoreDump {
-    /// Opens the core dump at `path`.
+    /// Opens the core dump at `path`; the files that the process had mapped are those below `root`, else those of this
+    /// machine.
     ///
     /// # Errors
     ///
-    /// When it is none that can be read.
-    pub fn open(path: &Path) -> Result<Self, CoreError> {
+    /// When it is none that can be read, or there is no such directory.
+    pub fn open(path: &Path, root: Option<&Path>) -> Result<Self, CoreError> {
         let absolute = std::path::absolute(path).map_err(|source| CoreError::Read {
             path: path.to_owned(),
             source,
         })?;
-        Self::read(open_on_host(&absolute)?, path, open_on_host)
+        let file = open_on_host(&absolute)?;
+        let Some(root) = root else {
+            return Self::read(file, path, open_on_host);
+        };
+        let root = RootDirectory::open(root)?;
+        Self::read(file, path, move |path: &Path| root.open_file(path))
+    }
+
+    /// Opens a file that the process had, by its absolute path.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be opened or is not a regular file.
+    pub fn open_file(&self, path: &Path) -> Result<RegularFile, OpenError> {
+        (self.open)(path)
     }
 
     /// The user that owns the file.
@@ -80,7 +94,11 @@ impl<S: Source> CoreDump<S> {
     /// # Errors
     ///
     /// When it is no core dump that can be read.
-    pub fn read(source: S, path: &Path, open: Open) -> Result<Self, CoreError> {
+    pub fn read(
+        source: S,
+        path: &Path,
+        open: impl Fn(&Path) -> Result<RegularFile, OpenError> + Send + Sync + 'static,
+    ) -> Result<Self, CoreError> {
         let headers = Headers::read(&source, path)?;
         let notes = Notes::read(&source, path, &headers.notes)?;
         let files = notes.files.iter().map(|_| MappedFile::new()).collect();
@@ -89,7 +107,7 @@ impl<S: Source> CoreDump<S> {
             headers,
             notes,
             files,
-            open,
+            open: Box::new(open),
             executable: PathBuf::new(),
         };
         let address = dump.notes.executable.unwrap_or(0);
@@ -311,7 +329,7 @@ impl<S: Source> CoreDump<S> {
     fn file(&self, index: usize) -> Result<&RegularFile, OpenError> {
         let known = self.files.get(index).zip(self.notes.files.get(index));
         let (file, (path, is_deleted)) = known.ok_or(OpenError::Anonymous)?;
-        file.get(path, *is_deleted, self.open, || self.start_of(index))
+        file.get(path, *is_deleted, &self.open, || self.start_of(index))
     }
 
     /// The beginning of a file in memory, as far as the dump itself has it.

@@ -32,6 +32,16 @@ pub(super) struct DumpFlags {
     )]
     core: Option<PathBuf>,
 
+    /// Directory with the files that the process of the core dump had, as of the
+    /// image of its container, if not those of this machine
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        help_heading = "Target",
+        requires = "core"
+    )]
+    root: Option<PathBuf>,
+
     /// Their descendants too
     #[arg(short, long, help_heading = "Target")]
     children: bool,
@@ -93,6 +103,7 @@ impl TryFrom<DumpFlags> for Command {
         };
         Ok(Self::DumpCore(CoreOptions {
             file,
+            root: flags.root,
             source: flags.source,
             tasks: flags.tasks,
             locals: flags.locals.then_some(flags.locals_length.into()),

@@ -109,6 +109,8 @@ pub struct DumpOptions {
 pub struct CoreOptions {
     /// The core dump.
     pub file: PathBuf,
+    /// The directory with the files that the process had; [`None`] for those of this machine.
+    pub root: Option<PathBuf>,
     /// Whether to show source lines.
     pub source: bool,
     /// Whether to show the tasks of asyncio.

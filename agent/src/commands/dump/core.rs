@@ -61,7 +61,8 @@ const SIGNALS: [(u32, &str); 12] = [
 /// One sentence that says what to do.
 pub(super) fn run(options: &CoreOptions) -> Result<ExitCode> {
     // Its causes are in the sentence already.
-    let core = CoreDump::open(&options.file).map_err(|error| anyhow!("{error}"))?;
+    let core = CoreDump::open(&options.file, options.root.as_deref());
+    let core = core.map_err(|error| anyhow!("{error}"))?;
     let core = Arc::new(core);
     let interpreter = match Detector::default().detect(&*core) {
         Ok(interpreter) => interpreter,
@@ -109,7 +110,7 @@ fn detection_error(options: &CoreOptions, core: &CoreDump, error: &Error) -> Str
     }
     format!(
         "the core dump {file} can be read only where the files are that the process had mapped: {error}; \
-         run agent dump on the machine or in the container of the process"
+         name a directory with them with --root, as that of the image of its container"
     )
 }
 

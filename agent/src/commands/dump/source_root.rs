@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use crate::{
     binaries::core_dump::CoreDump,
-    process::{Process, RegularFile, open_on_host},
+    process::{Process, RegularFile},
 };
 
 /// How exactly it is known when a process was started.
@@ -49,7 +49,7 @@ impl SourceRoot for Process {
 impl SourceRoot for CoreDump {
     fn open(&self, path: &Path) -> Option<RegularFile> {
         let is_absolute = path.is_absolute();
-        is_absolute.then(|| open_on_host(path).ok()).flatten()
+        is_absolute.then(|| self.open_file(path).ok()).flatten()
     }
 
     fn may_read(&self, file: &RegularFile) -> bool {

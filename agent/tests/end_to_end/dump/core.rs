@@ -67,8 +67,11 @@ struct Crash {
 
 impl Crash {
     /// Runs a program in a folder of its own until a signal ends it.
-    fn of(mut command: Command, signal: i32) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+    fn of(command: Command, signal: i32) -> Self {
+        Self::in_folder(tempfile::tempdir().unwrap(), command, signal)
+    }
+
+    fn in_folder(folder: TempDir, mut command: Command, signal: i32) -> Self {
         command
             .current_dir(folder.path())
             .stdout(Stdio::piped())
@@ -86,12 +89,21 @@ impl Crash {
     }
 
     fn of_workload(interpreter: &Interpreter, signal: i32) -> Self {
+        // Where interpreters with a root directory of their own see it too.
+        let folder = tempfile::tempdir().unwrap();
+        let copied = |workload: &str| {
+            let from = workload_path(workload);
+            let to = folder.path().join(from.file_name().unwrap());
+            fs::copy(from, &to).unwrap();
+            to
+        };
+        copied("truth");
         let mut command = mortal(&interpreter.path);
         command
             .args(["-E", "-s", "-B"])
-            .arg(workload_path("crashing"))
+            .arg(copied("crashing"))
             .arg(signal.to_string());
-        Self::of(command, signal)
+        Self::in_folder(folder, command, signal)
     }
 
     /// With this code in Python, which is to set the limit of core dumps itself.
@@ -113,6 +125,12 @@ impl Crash {
         };
         paths.find(is_core).unwrap()
     }
+}
+
+/// The option that says where the files of an interpreter are.
+fn root(interpreter: &Interpreter) -> String {
+    let root = interpreter.root();
+    root.map_or_else(String::new, |root| format!(" --root {}", root.display()))
 }
 
 fn run(core: &Path, options: &str) -> Capture {
@@ -178,7 +196,7 @@ fn stacks_are_those_that_the_program_has_printed() {
             _ => (SEGMENTATION_FAULT, "SIGSEGV"),
         };
         let crash = Crash::of_workload(interpreter, signal);
-        let document = json(&crash.path(), "");
+        let document = json(&crash.path(), &root(interpreter));
         assert_eq!(document["core"]["signal"], name, "{document:#}");
         assert_eq!(document["core"]["signal_tid"], crash.pid);
         assert_eq!(document["core"]["missing"], Value::Null, "{document:#}");
@@ -214,7 +232,7 @@ fn stacks_are_those_that_the_program_has_printed() {
             let lock = working["lock"].as_str().unwrap();
             assert!(lock.starts_with("Pool.jobs ("), "{lock}");
         }
-        let whole = text(&crash.path(), "");
+        let whole = text(&crash.path(), &root(interpreter));
         let first = whole.lines().next().unwrap();
         let expected = format!("Killed by {name} in thread {} \"MainThread\"", crash.pid);
         assert_eq!(first, expected, "{whole}");
@@ -244,7 +262,7 @@ os.abort()
 ";
     machine::for_each_named(&["3.8", "3.12", "3.15-sid"], |interpreter| {
         let crash = Crash::of_code(&interpreter.path, code, ABORT);
-        let threads = threads_of(&json(&crash.path(), ""), crash.pid);
+        let threads = threads_of(&json(&crash.path(), &root(interpreter)), crash.pid);
         let waiting = threads.iter().filter(|it| it["wait"] == "gil");
         let waiting: Vec<_> = waiting.collect();
         assert!(!waiting.is_empty(), "{threads:#?}");
@@ -270,7 +288,7 @@ reads(24, 'for what')
 ";
     machine::for_each_named(&["2.7", "3.12", "3.14t"], |interpreter| {
         let crash = Crash::of_code(&interpreter.path, code, SEGMENTATION_FAULT);
-        let document = json(&crash.path(), "--locals");
+        let document = json(&crash.path(), &format!("--locals{}", root(interpreter)));
         assert_eq!(document["core"]["signal_address"], "0x18", "{document:#}");
         let threads = threads_of(&document, crash.pid);
         let all = threads.iter().flat_map(frames);
@@ -351,7 +369,7 @@ os.abort()
 ";
     machine::for_each_representative_that(has_thread_names, |interpreter| {
         let crash = Crash::of_code(&interpreter.path, deadlock, ABORT);
-        let document = json(&crash.path(), "");
+        let document = json(&crash.path(), &root(interpreter));
         let threads = document["deadlocks"][0].as_array();
         assert_eq!(threads.map(Vec::len), Some(2), "{document:#}");
     });
@@ -370,7 +388,7 @@ asyncio.run(main())
 ";
     machine::for_each_that(has_tasks, |interpreter| {
         let crash = Crash::of_code(&interpreter.path, tasks, ABORT);
-        let document = json(&crash.path(), "--tasks");
+        let document = json(&crash.path(), &format!("--tasks{}", root(interpreter)));
         let process = &document["processes"][0];
         let tasks = process["tasks"]
             .as_array()
@@ -530,13 +548,14 @@ fn a_truncated_or_damaged_core_dump_gives_less() {
     let _pattern = Pattern::of_working_directory();
     let interpreter = machine::one_interpreter();
     let crash = Crash::of_workload(interpreter, ABORT);
+    let options = format!("--locals --source{}", root(interpreter));
     let core = fs::read(crash.path()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("core");
     let mut ends = BTreeMap::<bool, u32>::new();
     let mut try_one = |contents: &[u8]| {
         fs::write(&path, contents).unwrap();
-        let capture = run(&path, "--locals --source");
+        let capture = run(&path, &options);
         // Not by a signal.
         let code = capture.status.code();
         assert!(matches!(code, Some(0 | 1)), "{capture:?}");
