@@ -32,6 +32,9 @@ use crate::{
 /// What stands for the stack of a thread without Python.
 const NO_PYTHON: &str = "[no Python]";
 
+/// What stands for frames behind memory that has other contents than frames have.
+const DAMAGED: &str = "[incomplete: the frames do not add up]";
+
 /// What all stacks lack.
 const NOTE: &str = "Python frames only";
 
@@ -213,6 +216,8 @@ fn frames(stack: &ThreadStack) -> Vec<DumpedFrame> {
     }
     if has_no_python(stack.end) {
         frames.push(marker(NO_PYTHON));
+    } else if stack.end == PythonUnwindStatus::TORN {
+        frames.push(marker(DAMAGED));
     } else if stack.end != PythonUnwindStatus::COMPLETE {
         frames.push(marker(incomplete_marker(stack.end)));
     }

@@ -309,11 +309,12 @@ reads(24, 'for what')
     });
 }
 
-/// As a debugger writes them, of a process that goes on.
+/// As a debugger writes them, of a process that goes on. gdb 13 writes zeros for the stacks of threads whose guard pages
+/// are no mappings of their own, as with glibc 2.42.
 #[test]
 fn those_of_gcore_have_the_stacks_of_the_process() {
     let _machine = machine::alone();
-    machine::for_each_kind(|interpreter| {
+    machine::for_each_named(&["2.7", "3.8", "3.12", "3.14t"], |interpreter| {
         let target = Target::start(interpreter, "waiting");
         let folder = tempfile::tempdir().unwrap();
         let prefix = folder.path().join("core");
