@@ -28,7 +28,6 @@ mod task_files;
 mod tree;
 
 pub use attach::attach_hint;
-#[cfg(feature = "fuzzing")]
 pub use command_line::CommandLine;
 pub use cpu_time::cpu_time;
 pub use descriptors::Descriptors;

@@ -203,14 +203,14 @@ impl<S: Source> Reader<'_, S> {
         let owner = reader.owner(&lock);
         let name = full_name(variable, &lock);
         if let (Some(owner), Some(thread_id)) = (owner, thread.thread_id) {
-            let owned = OwnedLock {
+            let waiting = OwnedLock {
                 process: self.core.pid(),
                 switches: 0,
                 thread_id,
                 owner,
                 name: name.clone(),
             };
-            self.owned.insert(thread.tid, owned);
+            self.owned.insert(thread.tid, waiting);
         }
         name
     }

@@ -46,5 +46,5 @@ pub(super) fn run(bytes: &[u8]) {
     for thread in core.threads() {
         let _ = core.at_rest(thread);
     }
-    let _ = (core.truncation(), core.signal(), core.changed_files().count());
+    let _ = (core.truncation(), core.command_line(), core.changed_files().count());
 }

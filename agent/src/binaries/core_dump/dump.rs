@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{
+    arguments,
     error::CoreError,
     headers::{Headers, Segment},
     mapped::{MappedFile, START_BYTES},
@@ -131,10 +132,13 @@ impl<S: Source> CoreDump<S> {
         &self.notes.name
     }
 
-    /// The first 80 bytes of its command line.
+    /// Its command line; of one that cannot be found in its memory the first 80 bytes, if those are known.
     #[must_use]
-    pub fn arguments(&self) -> &str {
-        &self.notes.arguments
+    pub fn command_line(&self) -> String {
+        let read = |address, into: &mut [u8]| self.read_memory(address, into).is_ok();
+        let path = self.notes.executable_path;
+        let found = path.and_then(|path| arguments::find(path, &self.notes.auxiliary, read));
+        found.map_or_else(|| self.notes.arguments.clone(), |line| line.to_text())
     }
 
     /// Path of its executable; empty where it is not known.

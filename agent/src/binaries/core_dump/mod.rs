@@ -5,6 +5,7 @@
 //! headers    which memory is where in the file            PT_LOAD
 //! notes      threads, signal, name, mapped files          PT_NOTE: NT_PRSTATUS, NT_PRPSINFO, NT_SIGINFO, NT_AUXV, NT_FILE
 //! mapped     memory that is not in it, from those files
+//! arguments  the command line
 //! dump       all of it as memory
 //! ```
 //!
@@ -12,6 +13,7 @@
 //! anywhere; only what is asked for is read. A mapped file is read in place of memory only if it is an ELF file that is
 //! what the process had mapped, as far as the core dump says.
 
+mod arguments;
 mod dump;
 mod error;
 mod headers;

@@ -54,6 +54,9 @@ const INFO_BYTES: usize = 136;
 const AT_PHDR: u64 = 3;
 const AT_ENTRY: u64 = 9;
 
+/// `AT_EXECFN`: the address of its path.
+const AT_EXECFN: u64 = 31;
+
 /// A thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoreThread {
@@ -98,6 +101,10 @@ pub(super) struct Notes {
     pub(super) arguments: String,
     /// An address in the executable.
     pub(super) executable: Option<u64>,
+    /// The address of its path.
+    pub(super) executable_path: Option<u64>,
+    /// The auxiliary vector.
+    pub(super) auxiliary: Vec<u8>,
     /// By ascending address.
     pub(super) ranges: Vec<FileRange>,
     /// The paths of the files, and whether they were removed.
@@ -201,11 +208,16 @@ impl Notes {
             }
             SIGINFO => self.add_signal(content),
             AUXV => {
-                let entries = content.as_chunks::<16>().0.iter();
-                let mut entries =
-                    entries.filter_map(|entry| Some((u64_at(entry, 0)?, u64_at(entry, 8)?)));
-                let found = entries.find(|(kind, _)| [AT_PHDR, AT_ENTRY].contains(kind));
-                self.executable = found.map(|(_, address)| address);
+                let value = |wanted: &[u64]| {
+                    let mut entries = content.as_chunks::<16>().0.iter();
+                    let is_wanted = |entry: &&[u8; 16]| {
+                        u64_at(*entry, 0).is_some_and(|kind| wanted.contains(&kind))
+                    };
+                    u64_at(entries.find(is_wanted)?, 8)
+                };
+                self.executable = value(&[AT_PHDR, AT_ENTRY]);
+                self.executable_path = value(&[AT_EXECFN]);
+                content.clone_into(&mut self.auxiliary);
             }
             FILE if self.files.is_empty() => {
                 // What is malformed from some file on has those before it.

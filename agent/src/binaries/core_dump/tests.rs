@@ -53,7 +53,7 @@ fn example() -> Vec<u8> {
 fn threads_signal_and_process_are_those_of_the_notes() {
     let core = read(example());
     assert_eq!(
-        (core.pid(), core.name(), core.arguments()),
+        (core.pid(), core.name(), &*core.command_line()),
         (7, "python3", "python3 app.py")
     );
     assert_eq!(core.executable(), Path::new("/usr/bin/python3"));

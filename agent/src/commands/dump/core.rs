@@ -134,7 +134,7 @@ fn document(
         pid,
         parent: None,
         name: core.name().to_owned(),
-        command_line: Some(core.arguments().to_owned()),
+        command_line: Some(core.command_line()),
         executable: core.executable().to_string_lossy().into_owned(),
         runtime: Some(format!("CPython {}", interpreter.version)),
         stopped: false,

@@ -80,12 +80,11 @@ impl fmt::Display for Text<'_> {
             }
             write_head(formatter, process)?;
             if nth == 0 {
-                match &document.core {
-                    Some(core) => write_core(formatter, core)?,
-                    None => {
-                        let spread = document.spread_ms;
-                        writeln!(formatter, "Stacks were taken within {spread:.1} ms")?;
-                    }
+                if let Some(core) = &document.core {
+                    write_core(formatter, core)?;
+                } else {
+                    let spread = document.spread_ms;
+                    writeln!(formatter, "Stacks were taken within {spread:.1} ms")?;
                 }
                 if let Some(note) = &document.note {
                     writeln!(formatter, "{}", printable(note))?;

@@ -200,6 +200,11 @@ fn stacks_are_those_that_the_program_has_printed() {
         assert_eq!(document["core"]["signal"], name, "{document:#}");
         assert_eq!(document["core"]["signal_tid"], crash.pid);
         assert_eq!(document["core"]["missing"], Value::Null, "{document:#}");
+        let command = document["processes"][0]["command_line"].as_str().unwrap();
+        assert!(
+            command.ends_with(&format!("crashing.py {signal}")),
+            "{command}"
+        );
         let threads = threads_of(&document, crash.pid);
         let (mut found, mut expected) = (stacks(&threads), printed(&crash.output));
         if !has_thread_names(interpreter) {
@@ -328,6 +333,8 @@ fn those_of_gcore_have_the_stacks_of_the_process() {
         let core = folder.path().join(format!("core.{}", target.pid()));
         let document = json(&core, "");
         assert_eq!(document["core"]["signal"], Value::Null);
+        let command = document["processes"][0]["command_line"].as_str().unwrap();
+        assert!(command.ends_with("waiting.py"), "{command}");
         let found = threads_of(&document, target.pid());
         let running = threads_of(&json_of_process(target.pid(), "--no-native"), target.pid());
         for (function, wait) in WAITS {
@@ -558,12 +565,12 @@ fn a_truncated_or_damaged_core_dump_gives_less() {
         fs::write(&path, contents).unwrap();
         let capture = run(&path, &options);
         // Not by a signal.
-        let code = capture.status.code();
-        assert!(matches!(code, Some(0 | 1)), "{capture:?}");
-        if code == Some(1) {
+        let status = capture.status.code();
+        assert!(matches!(status, Some(0 | 1)), "{capture:?}");
+        if status == Some(1) {
             assert_eq!(capture.messages.lines().count(), 1, "{capture:?}");
         }
-        *ends.entry(code == Some(0)).or_default() += 1;
+        *ends.entry(status == Some(0)).or_default() += 1;
         capture
     };
     for sixteenth in 1..16 {
