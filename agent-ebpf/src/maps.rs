@@ -275,6 +275,10 @@ pub(crate) static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
 #[unsafe(no_mangle)]
 pub(crate) static WHOLE_HOST: Global<u32> = Global::new(0);
 
+/// 1 when the agent is to be told of programs that are executed by processes that are not profiled.
+#[unsafe(no_mangle)]
+pub(crate) static WITH_APPEARED: Global<u32> = Global::new(0);
+
 /// 1 to sample native and kernel frames.
 #[unsafe(no_mangle)]
 pub(crate) static WITH_NATIVE: Global<u32> = Global::new(1);

@@ -19,7 +19,7 @@ pub use control::Control;
 pub use lock_wait::LockWait;
 pub use mapping::Mapping;
 pub use page::PageKey;
-pub use process::{KERNEL_THREADS, ProcessState, TrackedProcess};
+pub use process::{Children, KERNEL_THREADS, ProcessState, TrackedProcess};
 pub use raise_window::{RaiseWindow, RaiseWindows, WEIGHT_UNIT};
 pub use table::{TableLocation, TableState};
 pub use thread::{SearchedStates, ThreadState, ThreadStates, TrackedThread};

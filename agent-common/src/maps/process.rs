@@ -3,6 +3,21 @@
 use crate::layout::RunningTaskLayout;
 use crate::limits::{MAX_COUNTED_SEARCH_NS, MAX_PROCESS_SEARCH_NS, SEARCH_PERIOD_NS};
 
+/// Which processes that a profiled process starts are profiled as well.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Children(pub u16);
+
+impl Children {
+    /// None of them.
+    pub const NONE: Self = Self(0);
+    /// All of them, and theirs.
+    pub const ALL: Self = Self(1);
+    /// Those that run the same program: what executes another one, the process itself too, is not profiled
+    /// any more until the agent says so.
+    pub const COPIES: Self = Self(2);
+}
+
 /// What the agent has found out about a profiled process: the value of the map `PROCESSES`, whose key
 /// is the process's id in the initial PID namespace.
 ///
@@ -28,8 +43,8 @@ pub struct TrackedProcess {
     pub mapping_count: u32,
     /// Index into the map `LAYOUTS`.
     pub layout: u32,
-    /// 1 when the processes that it starts are to be profiled as well.
-    pub with_children: u16,
+    /// Whether the processes that it starts are to be profiled as well.
+    pub with_children: Children,
     /// 1 when it is not sampled until it executes another program.
     pub is_excluded: u16,
     /// Where it has the tasks that its threads run.

@@ -20,9 +20,11 @@ impl ProcessEventKind {
     pub const MAPPED: Self = Self(3);
     /// It has ended.
     pub const EXITED: Self = Self(4);
+    /// It runs another program now, and is not profiled; sent where the agent is to say whether it will be.
+    pub const APPEARED: Self = Self(5);
 }
 
-/// Something that happened to a profiled process.
+/// Something that happened to a process, which is a profiled one but for [`ProcessEventKind::APPEARED`].
 #[repr(C)]
 #[cfg_attr(
     feature = "user",

@@ -2,10 +2,11 @@
 //!
 //! A child of a profiled process is profiled from its first instruction on: it is a copy, with the
 //! same interpreter at the same address. A process that executes another program is not sampled as
-//! Python until the agent has inspected it. On a whole host every process is tracked.
+//! Python until the agent has inspected it. On a whole host every process is tracked. Where processes are
+//! profiled that match something, the agent is told of each that executes a program.
 //!
-//! Invariant: an entry of `PROCESSES` is added and removed here, and changed by the agent alone; which
-//! program it is about is compared at each sample.
+//! Invariant: the entry of a process that is forked or ends is added and removed here; all other changes are the
+//! agent's; which program it is about is compared at each sample.
 #![expect(
     clippy::needless_pass_by_value,
     reason = "the context is what the macro gives to a program"
@@ -14,7 +15,7 @@
 use agent_common::{
     counter::Counter,
     layout::RunningTaskLayout,
-    maps::{ProcessState, TrackedProcess},
+    maps::{Children, ProcessState, TrackedProcess},
     record::ProcessEventKind,
 };
 use aya_ebpf::{
@@ -25,7 +26,7 @@ use aya_ebpf::{
 
 use crate::{
     emit, log,
-    maps::{PROCESS_STATES, PROCESSES, THREADS, WHOLE_HOST, count},
+    maps::{PROCESS_STATES, PROCESSES, THREADS, WHOLE_HOST, WITH_APPEARED, count},
     task::Task,
 };
 
@@ -51,7 +52,7 @@ fn track_child(parent: u32, child: Task) {
     } else {
         return;
     };
-    if process.with_children != 0 {
+    if process.with_children != Children::NONE {
         let mut state = ProcessState::NEW;
         if let Some(original) = PROCESS_STATES.get_ptr(parent) {
             // SAFETY: values of the map stay readable while the program runs.
@@ -77,7 +78,7 @@ const UNTRACKED: TrackedProcess = TrackedProcess {
     first_mapping: 0,
     mapping_count: 0,
     layout: 0,
-    with_children: 1,
+    with_children: Children::ALL,
     is_excluded: 0,
     tasks: RunningTaskLayout::UNKNOWN,
 };
@@ -122,7 +123,14 @@ pub(crate) fn on_exec(_: RawTracePointContext) -> u32 {
         new_code_ns: now_ns,
         ..ProcessState::NEW
     };
-    if PROCESSES.get_ptr(tgid).is_some() {
+    if let Some(process) = PROCESSES.get_ptr(tgid) {
+        // SAFETY: values of the map stay readable while the program runs.
+        if unsafe { (*process).with_children } == Children::COPIES {
+            let _ = PROCESSES.remove(tgid);
+            let _ = PROCESS_STATES.remove(tgid);
+            send(ProcessEventKind::APPEARED, tgid, 0);
+            return 0;
+        }
         let is_tracked = PROCESS_STATES.insert(tgid, state, 0).is_ok();
         if !is_tracked {
             let _ = PROCESSES.remove(tgid);
@@ -131,6 +139,8 @@ pub(crate) fn on_exec(_: RawTracePointContext) -> u32 {
         send(ProcessEventKind::EXECUTED, tgid, 0);
     } else if WHOLE_HOST.load() != 0 {
         add(tgid, &UNTRACKED, &state, ProcessEventKind::EXECUTED, 0);
+    } else if WITH_APPEARED.load() != 0 {
+        send(ProcessEventKind::APPEARED, tgid, 0);
     }
     0
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use agent_common::{
     counter::Counter,
     layout::ResidentLayout,
-    maps::{Control, Mapping, TableState},
+    maps::{Children, Control, Mapping, TableState},
     unwind::Rule,
 };
 use aya::{
@@ -163,7 +163,7 @@ impl Bpf {
         Ok(bpf)
     }
 
-    /// Samples the process `tgid`, and those that it starts if `with_children`.
+    /// Samples the process `tgid`, and those of the processes that it starts.
     ///
     /// # Errors
     ///
@@ -173,9 +173,27 @@ impl Bpf {
         &mut self,
         tgid: u32,
         interpreter: Option<&InterpreterLocation>,
-        with_children: bool,
+        with_children: Children,
     ) -> Result<(), Error> {
         self.processes.add(tgid, interpreter, with_children)
+    }
+
+    /// Whether a process is sampled.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when the map cannot be read.
+    pub fn has_process(&self, tgid: u32) -> Result<bool, Error> {
+        self.processes.has(tgid)
+    }
+
+    /// Samples a process no longer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when the map cannot be written.
+    pub fn remove_process(&mut self, tgid: u32) -> Result<(), Error> {
+        self.processes.remove(tgid)
     }
 
     /// The program that a tracked process runs, as a number that is another one after each exec.

@@ -34,6 +34,8 @@ pub struct LoadOptions {
     pub with_native: bool,
     /// Whether every process is sampled that is not excluded, not only those that were added.
     pub whole_host: bool,
+    /// Whether there are events of programs that other processes execute.
+    pub with_appeared: bool,
     /// Whether there are passes over all threads.
     pub visits: Visits,
     /// Whether it is recorded who ends waits for locks.
@@ -94,6 +96,7 @@ pub(super) fn load(options: &LoadOptions, kernel_layout: &KernelLayout) -> Resul
         .override_global("WHOLE_HOST", &u32::from(options.whole_host), true)
         .override_global(aya_log::LEVEL, &log_level(), true)
         .override_global("HASH_SEED", &options.hash_seed, true)
+        .override_global("WITH_APPEARED", &u32::from(options.with_appeared), true)
         .override_global("WITH_NATIVE", &u32::from(options.with_native), true)
         .override_global("WITH_CONTROL_FLOW", &u32::from(with_control_flow), true)
         .override_global("WITH_PAGES", &u32::from(pages), true)

@@ -1,7 +1,7 @@
 //! The tracked processes: the map `PROCESSES`, and the map `LAYOUTS` that its entries refer to.
 //!
-//! The agent writes entries; the BPF programs read them, copy them when a process is forked, and
-//! remove them when it ends. A process that executes another program meanwhile is not mistaken for the
+//! The agent writes entries, and removes those of processes that are not to be sampled any more; the BPF
+//! programs read them, copy them when a process is forked, and remove them when it ends. A process that executes another program meanwhile is not mistaken for the
 //! one before: an entry says which program it is about, and the BPF programs compare that with the map
 //! `PROCESS_STATES`, which they alone write. Process ids are those of the initial PID namespace.
 
@@ -10,7 +10,7 @@ use std::{collections::HashSet, io::ErrorKind::NotFound};
 use agent_common::{
     layout::{Layout, RunningTaskLayout},
     limits::MAX_LAYOUTS,
-    maps::{ProcessState, TrackedProcess},
+    maps::{Children, ProcessState, TrackedProcess},
 };
 use aya::{
     Ebpf,
@@ -90,15 +90,33 @@ impl ProcessMap {
         &mut self,
         tgid: u32,
         interpreter: Option<&InterpreterLocation>,
-        with_children: bool,
+        with_children: Children,
     ) -> Result<(), Error> {
         let process = TrackedProcess {
-            with_children: with_children.into(),
+            with_children,
             ..self.entry(interpreter)?
         };
         self.processes
             .insert(tgid, process, 0)
             .map_err(map_error("write", PROCESSES))
+    }
+
+    /// Whether a process has an entry.
+    pub(super) fn has(&self, tgid: u32) -> Result<bool, Error> {
+        match self.processes.get(&tgid, 0) {
+            Ok(_) => Ok(true),
+            Err(MapError::KeyNotFound) => Ok(false),
+            Err(source) => Err(map_error("read", PROCESSES)(source)),
+        }
+    }
+
+    /// Removes the entry of a process, if it has one.
+    pub(super) fn remove(&mut self, tgid: u32) -> Result<(), Error> {
+        match self.processes.remove(&tgid) {
+            Ok(()) | Err(MapError::KeyNotFound) => Ok(()),
+            Err(MapError::SyscallError(error)) if error.io_error.kind() == NotFound => Ok(()),
+            Err(source) => Err(map_error("write", PROCESSES)(source)),
+        }
     }
 
     /// The program that a process runs, as a number.

@@ -6,10 +6,22 @@ use anyhow::{Result, bail};
 
 use crate::{
     python,
-    session::Examinations,
-    targets::{examiner::Finding, selection::ProcessSelection},
+    session::{Examinations, Follow},
+    targets::{
+        examiner::Finding,
+        selection::{ProcessSelection, Selected},
+    },
     text::printable,
 };
+
+/// The selected processes.
+#[derive(Debug)]
+pub(super) struct Examined {
+    /// What was found out about each.
+    pub(super) found: Vec<Finding>,
+    /// How those are found that start later; [`None`] where none is selected.
+    pub(super) follow: Option<Follow>,
+}
 
 /// Examines the selected processes.
 ///
@@ -19,8 +31,11 @@ use crate::{
 pub(super) async fn examine_all(
     examinations: &Examinations,
     selection: &ProcessSelection,
-) -> Result<Vec<Finding>> {
-    let selected = selection.find()?;
+) -> Result<Examined> {
+    let Selected {
+        processes: selected,
+        matching,
+    } = selection.find()?;
     let mut found = Vec::new();
     let mut wrong = Vec::new();
     let mut gone = None;
@@ -42,7 +57,14 @@ pub(super) async fn examine_all(
     }
     match gone {
         Some(error) if found.is_empty() => Err(error),
-        _ => Ok(found),
+        _ => {
+            let matched = selected.iter().filter_map(|it| Some((it.pid, it.matched?)));
+            let follow = matching.map(|matching| Follow {
+                matching,
+                matched: matched.collect(),
+            });
+            Ok(Examined { found, follow })
+        }
     }
 }
 
@@ -76,9 +98,9 @@ pub(super) async fn examine(
     examinations: &Examinations,
     selection: &ProcessSelection,
     others: bool,
-) -> Result<Vec<Finding>> {
-    let found = examine_all(examinations, selection).await?;
-    match check_python(&found, others) {
+) -> Result<Examined> {
+    let examined = examine_all(examinations, selection).await?;
+    match check_python(&examined.found, others) {
         Ok(notices) => {
             for notice in notices {
                 // Standard error may be closed.
@@ -87,7 +109,7 @@ pub(super) async fn examine(
         }
         Err(error) => bail!("{error}"),
     }
-    Ok(found)
+    Ok(examined)
 }
 
 /// The ids of these processes.

@@ -1,6 +1,9 @@
 //! The progress line of a capture.
 
-use std::time::Duration;
+use std::{
+    io::{self, Write as _},
+    time::Duration,
+};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -41,6 +44,12 @@ impl Progress {
             plural(samples, "sample", "samples"),
         ));
         self.bar.tick();
+    }
+
+    /// Prints a line above it, or by itself where standard error is not a terminal.
+    pub fn say(&self, text: &str) {
+        // Standard error may be closed.
+        self.bar.suspend(|| writeln!(io::stderr(), "{text}").ok());
     }
 
     /// Clears the line.

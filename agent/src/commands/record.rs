@@ -3,14 +3,14 @@
 use std::{
     io::{self, Write as _},
     process::ExitCode,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::Result;
 
 use super::{
     cli::{RecordOptions, Target},
-    examine::{self, examine},
+    examine::{self, Examined, examine},
     outputs::Outputs,
     progress::Progress,
     summary::Summary,
@@ -20,10 +20,11 @@ use crate::{
     formats::Format,
     profile::{Periods, Profile},
     session::{
-        End, EndReason, Examinations, Observer, SampleTimes, Scope, Session, Settings, Signals,
-        memory,
+        End, EndReason, Examinations, Followed, Observer, SampleTimes, Scope, Session, Settings,
+        Signals, memory,
     },
     targets::launch::PausedChild,
+    text::plural,
     threads::WaitRecords,
 };
 
@@ -43,11 +44,15 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
     bpf::check_requirements()?;
     let examinations = Examinations::new(options.native);
     let children = options.children;
+    let mut follows = false;
     let (pids, scope, waiting) = match &options.target {
         Target::Processes(selection) => {
             let others = options.native || children;
-            let found = examine(&examinations, selection, others).await?;
-            (examine::pids(&found), Scope::of(found, children), None)
+            let Examined { found, follow } = examine(&examinations, selection, others).await?;
+            follows = follow.is_some();
+            let pids = examine::pids(&found);
+            let scope = Scope::of(found, children).following(follow);
+            (pids, scope, None)
         }
         Target::Program {
             program,
@@ -81,7 +86,11 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
         symbol_bytes: SYMBOL_BYTES,
     };
     let mut session = Session::open(&settings, examinations, scope, &mut signals, &mut ()).await?;
-    let mut end = End::new(&pids, options.duration, signals)?;
+    let mut end = if follows {
+        End::of_time(options.duration, signals)
+    } else {
+        End::new(&pids, options.duration, signals)?
+    };
     let began = session.start()?;
     let mut program = waiting.map(PausedChild::release).transpose()?;
     let mut progress = ProgressLine::new(program.is_some(), options.duration);
@@ -99,15 +108,12 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
             program.as_ref(),
         )
         .await;
-    drop(session);
-    let ended = match (reason, &options.target) {
-        (EndReason::ProcessEnded, Target::Processes(_)) => match &*pids {
-            [_] => "The process ended before the time was over.\n",
-            _ => "All processes ended before the time was over.\n",
-        },
-        _ => "",
+    let notes = match session.followed() {
+        Some(followed) => followed_text(&followed),
+        None => ended_text(reason, options, &pids).to_owned(),
     };
-    let result = profiles.and_then(|profiles| write_profiles(&profiles, options, outputs, ended));
+    drop(session);
+    let result = profiles.and_then(|profiles| write_profiles(&profiles, options, outputs, &notes));
     match &mut program {
         Some(program) => {
             let status = end.outlast(program).await?;
@@ -117,26 +123,85 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
     }
 }
 
+/// Says that the processes have ended, if that has ended the capture.
+fn ended_text(reason: EndReason, options: &RecordOptions, pids: &[u32]) -> &'static str {
+    match (reason, &options.target) {
+        (EndReason::ProcessEnded, Target::Processes(_)) => match pids {
+            [_] => "The process ended before the time was over.\n",
+            _ => "All processes ended before the time was over.\n",
+        },
+        _ => "",
+    }
+}
+
+/// Says what became of processes that started later, in up to three lines.
+fn followed_text(followed: &Followed) -> String {
+    let mut text = String::new();
+    let counts = [
+        (followed.started, "started meanwhile"),
+        (
+            followed.left_out as u64,
+            "started meanwhile and not sampled: too many were running",
+        ),
+    ];
+    for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
+        let processes = plural(count, "process", "processes");
+        text += &format!("{count} {processes} {what}.\n");
+    }
+    if followed.running == 0 {
+        text += "No matching process ran at the end.\n";
+    }
+    text
+}
+
+/// For how long nothing runs before that is said: what is restarted comes soon.
+const NOTHING_AFTER: Duration = Duration::from_secs(1);
+
 /// The line of progress, where there is one: a program has the terminal for itself.
-struct ProgressLine(Option<Progress>);
+struct ProgressLine {
+    line: Option<Progress>,
+    /// Since when no process runs that is to be sampled.
+    nothing_since: Option<Instant>,
+    is_said: bool,
+}
 
 impl ProgressLine {
     fn new(has_program: bool, duration: Option<Duration>) -> Self {
         let duration = duration.filter(|_| !has_program);
-        Self(duration.map(Progress::new))
+        Self {
+            line: duration.map(Progress::new),
+            nothing_since: None,
+            is_said: false,
+        }
     }
 
     fn finish(self) {
-        if let Some(progress) = self.0 {
-            progress.finish();
+        if let Some(line) = self.line {
+            line.finish();
         }
     }
 }
 
 impl Observer for ProgressLine {
     fn on_progress(&mut self, elapsed: Duration, samples: u64) {
-        if let Some(progress) = &self.0 {
-            progress.update(elapsed, samples);
+        if let Some(line) = &self.line {
+            line.update(elapsed, samples);
+        }
+    }
+
+    fn on_followed(&mut self, followed: &Followed) {
+        if followed.running > 0 {
+            self.nothing_since = None;
+            return;
+        }
+        let since = *self.nothing_since.get_or_insert_with(Instant::now);
+        if since.elapsed() < NOTHING_AFTER || self.is_said {
+            return;
+        }
+        // Once: what runs and ends every few seconds would fill the terminal.
+        self.is_said = true;
+        if let Some(line) = &self.line {
+            line.say("No matching process runs any more: the capture goes on, and takes those that start");
         }
     }
 }
@@ -156,7 +221,7 @@ fn write_profiles(
     profiles: &[Profile],
     options: &RecordOptions,
     outputs: Outputs,
-    ended: &str,
+    notes: &str,
 ) -> Result<()> {
     let written = outputs.write(profiles, options.encoding);
     let mut stderr = io::stderr().lock();
@@ -169,6 +234,6 @@ fn write_profiles(
             Summary::new(profile, options.encoding)
         );
     }
-    let _ = write!(stderr, "{ended}");
+    let _ = write!(stderr, "{notes}");
     written.print(&mut stderr)
 }

@@ -265,7 +265,7 @@ impl Counting {
                     ProcessEventKind::FORKED | ProcessEventKind::EXECUTED => {
                         self.add_page_event(PageEvent::Began(event.tgid));
                     }
-                    ProcessEventKind::EXITED => {
+                    ProcessEventKind::EXITED | ProcessEventKind::APPEARED => {
                         self.add_page_event(PageEvent::Ended(event.tgid));
                     }
                     _ => {}

@@ -27,8 +27,8 @@ pub enum EndReason {
 /// Waits for the end of a capture.
 pub struct End {
     deadline: Option<Instant>,
-    /// Those that have not been seen to end.
-    processes: Vec<AsyncFd<OwnedFd>>,
+    /// Those that have not been seen to end; [`None`] where others may start.
+    processes: Option<Vec<AsyncFd<OwnedFd>>>,
     signals: Signals,
 }
 
@@ -61,9 +61,19 @@ impl End {
         }
         Ok(Self {
             deadline: duration.map(|duration| Instant::now() + duration),
-            processes,
+            processes: Some(processes),
             signals,
         })
+    }
+
+    /// The end of `duration`: whatever ends before, what is to be sampled may start again.
+    #[must_use]
+    pub fn of_time(duration: Option<Duration>, signals: Signals) -> Self {
+        Self {
+            deadline: duration.map(|duration| Instant::now() + duration),
+            processes: None,
+            signals,
+        }
     }
 
     /// Waits until the capture ends; signals end it, or are forwarded to `program`.
@@ -74,7 +84,7 @@ impl End {
         loop {
             tokio::select! {
                 () = until(deadline) => return EndReason::TimeOver,
-                () = ended(&mut self.processes) => return EndReason::ProcessEnded,
+                () = ended(self.processes.as_mut()) => return EndReason::ProcessEnded,
                 signal = self.signals.next() => match program {
                     Some(program) => program.pass_on(signal),
                     None => return EndReason::Interrupted,
@@ -110,8 +120,12 @@ fn watch(pid: u32) -> Result<OwnedFd, Errno> {
         .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
 }
 
-/// Waits until all of these have ended, and removes those that have. Cancel safe.
-async fn ended(processes: &mut Vec<AsyncFd<OwnedFd>>) {
+/// Waits until all of these have ended, and removes those that have; for ever where there are none to wait for. Cancel
+/// safe.
+async fn ended(processes: Option<&mut Vec<AsyncFd<OwnedFd>>>) {
+    let Some(processes) = processes else {
+        return pending().await;
+    };
     while let Some(process) = processes.last() {
         // An error does not say that it lives.
         let _ = process.readable().await;

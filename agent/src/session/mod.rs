@@ -26,6 +26,7 @@ mod end;
 mod eviction;
 mod eviction_schedule;
 mod examinations;
+mod following;
 mod lock_releases;
 pub mod memory;
 mod observer;
@@ -62,6 +63,7 @@ pub use self::{
     end::{End, EndReason},
     eviction_schedule::{Due, EvictionSchedule, GENERATION, InUse},
     examinations::Examinations,
+    following::{Follow, Followed},
     observer::{Observer, Origin},
     outside::OutsideSession,
     profile_builder::ProfileBuilder,
@@ -90,6 +92,7 @@ use self::{
     allocations::Allocations,
     drain::Drain,
     examinations::Running,
+    following::Following,
     pages::{PageEvents, Pages},
     probes::ProbeSites,
     raises::Raises,
@@ -148,6 +151,8 @@ pub struct Session {
     discovery: Discovery,
     /// Processes that ran before the session and are not in the BPF maps yet.
     earlier: HashSet<u32>,
+    /// [`None`] where no processes are sampled that start later, but for descendants.
+    following: Option<Box<Following>>,
     /// [`None`] when only Python frames are wanted.
     unwind_tables: Option<UnwindTables>,
     /// Executables that were not mapped since this time are to be forgotten, as soon as all profiles
@@ -189,6 +194,7 @@ impl Session {
             hash_seed,
             with_native: settings.native,
             whole_host: is_host,
+            with_appeared: scope.has_later(),
             visits: scope.visits(has_passes),
             lock_releases,
             exceptions: settings.exceptions,
@@ -240,6 +246,7 @@ impl Session {
                 Scope::Processes { .. } | Scope::Unstarted { .. } => Discovery::default(),
             },
             earlier: HashSet::new(),
+            following: None,
             unwind_tables,
             examinations,
             forgetting: None,
@@ -253,7 +260,13 @@ impl Session {
             ticks,
         };
         match scope {
-            Scope::Processes { found, children } => {
+            Scope::Processes {
+                found,
+                children,
+                follow,
+            } => {
+                let following = follow.map(|follow| Following::new(follow, children));
+                session.following = following.map(Box::new);
                 session.add_targets(found, children, observer)?;
             }
             Scope::Unstarted { pid, children } => session.add_unstarted(pid, children)?,
@@ -341,6 +354,9 @@ impl Session {
             }
             self.bpf.sync_online_cpus()?;
             observer.on_progress(began.at.elapsed(), self.samples());
+            if let Some(followed) = self.followed() {
+                observer.on_followed(&followed);
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::following::Followed;
 use crate::{profile, targets::labels::metadata::ProcessMetadata};
 
 /// Implemented by whoever owns a session: the table of targets of a host, the progress of a capture.
@@ -18,6 +19,9 @@ pub trait Observer {
 
     /// Sampling has gone on for `elapsed` and taken so many samples.
     fn on_progress(&mut self, _elapsed: Duration, _samples: u64) {}
+
+    /// So many processes have started that are sampled because they are selected, and so many run.
+    fn on_followed(&mut self, _followed: &Followed) {}
 }
 
 /// How a process was found.

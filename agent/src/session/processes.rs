@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use agent_common::{
-    maps::KERNEL_THREADS,
+    maps::{Children, KERNEL_THREADS},
     record::{ProcessEvent, ProcessEventKind},
 };
 use anyhow::Result;
@@ -82,6 +82,11 @@ impl Session {
     ) -> Result<()> {
         #[cfg(feature = "recorder")]
         recorder::event(event);
+        if event.kind == ProcessEventKind::APPEARED {
+            self.on_appeared(event.tgid, observer);
+            return Ok(());
+        }
+        self.follow(event);
         let pid = event.tgid;
         let executables = &self.examinations.executables;
         match event.kind {
@@ -98,20 +103,7 @@ impl Session {
                     self.bpf.share_mappings(pid, event.parent);
                 }
             }
-            ProcessEventKind::EXECUTED | ProcessEventKind::EXITED => {
-                self.earlier.remove(&pid);
-                self.gil_locations.remove(pid);
-                self.raise_sites.remove(pid);
-                self.allocation_sites.remove(pid);
-                executables.remove_process(pid);
-                if self.unwind_tables.is_some() {
-                    self.bpf.remove_mappings(pid);
-                }
-                let subjects = [Subject::process(pid), Subject::stacks(pid), memory_of(pid)];
-                for subject in subjects {
-                    self.examinations.workers.release(&subject);
-                }
-            }
+            ProcessEventKind::EXECUTED | ProcessEventKind::EXITED => self.forget_program(pid),
             _ => {}
         }
         if event.kind == ProcessEventKind::EXITED {
@@ -124,9 +116,25 @@ impl Session {
         }
     }
 
-    /// Marks a process as ended. The targets of a capture stay until its end.
-    fn end_process<O: Observer>(&mut self, pid: u32, observer: &mut O) {
-        if self.is_host {
+    /// Forgets the program that a process has run.
+    pub(super) fn forget_program(&mut self, pid: u32) {
+        self.earlier.remove(&pid);
+        self.gil_locations.remove(pid);
+        self.raise_sites.remove(pid);
+        self.allocation_sites.remove(pid);
+        self.examinations.executables.remove_process(pid);
+        if self.unwind_tables.is_some() {
+            self.bpf.remove_mappings(pid);
+        }
+        let subjects = [Subject::process(pid), Subject::stacks(pid), memory_of(pid)];
+        for subject in subjects {
+            self.examinations.workers.release(&subject);
+        }
+    }
+
+    /// Marks a process as ended. Those with which a capture of some processes begins stay until its end.
+    pub(super) fn end_process<O: Observer>(&mut self, pid: u32, observer: &mut O) {
+        if self.is_host || self.following.is_some() {
             observer.on_exit(pid);
             self.profiles
                 .run(move |profiles| profiles.catalog.end_process(pid));
@@ -134,7 +142,7 @@ impl Session {
     }
 
     /// Begins to examine a process.
-    fn begin(&mut self, pid: u32, parent: Option<u32>) -> Result<()> {
+    pub(super) fn begin(&mut self, pid: u32, parent: Option<u32>) -> Result<()> {
         match self.discovery.begin(pid, parent) {
             Some(examination) => self.run_examination(examination),
             None => Ok(()),
@@ -202,7 +210,7 @@ impl Session {
         match validity {
             Validity::Present => {
                 if is_earlier {
-                    self.bpf.add_process(pid, None, true)?;
+                    self.bpf.add_process(pid, None, Children::ALL)?;
                 }
                 self.bpf.set_program(pid, program)?;
                 self.apply(finding, observer)?;
@@ -351,7 +359,13 @@ impl Session {
     ) -> Result<()> {
         let pids: Vec<u32> = found.iter().map(|one| one.process.pid).collect();
         for finding in found {
-            self.bpf.add_process(finding.process.pid, None, children)?;
+            let pid = finding.process.pid;
+            let with_children = match &self.following {
+                _ if children => Children::ALL,
+                Some(following) => following.children_of(pid),
+                None => Children::NONE,
+            };
+            self.bpf.add_process(pid, None, with_children)?;
             self.discovery.add(&finding);
             self.apply(finding, observer)?;
         }
@@ -367,14 +381,19 @@ impl Session {
 
     /// Adds the process that a capture is of and that has not run its program yet.
     pub(super) fn add_unstarted(&mut self, pid: u32, children: bool) -> Result<()> {
-        self.bpf.add_process(pid, None, children)?;
+        let with_children = if children {
+            Children::ALL
+        } else {
+            Children::NONE
+        };
+        self.bpf.add_process(pid, None, with_children)?;
         self.discovery.add_unstarted(pid);
         Ok(())
     }
 
     /// Adds the process that stands for the threads of the kernel.
     pub(super) fn add_kernel_threads<O: Observer>(&mut self, observer: &mut O) -> Result<()> {
-        self.bpf.add_process(KERNEL_THREADS, None, false)?;
+        self.bpf.add_process(KERNEL_THREADS, None, Children::NONE)?;
         let process = Profiles::kernel_threads();
         self.add_process(process, Origin::Examined(None), observer)
     }

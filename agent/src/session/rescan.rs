@@ -61,7 +61,7 @@ impl Session {
 }
 
 /// An event in place of one that was lost.
-fn event(kind: ProcessEventKind, tgid: u32) -> ProcessEvent {
+pub(super) fn event(kind: ProcessEventKind, tgid: u32) -> ProcessEvent {
     ProcessEvent {
         header: Header {
             kind: RecordKind::PROCESS_EVENT,

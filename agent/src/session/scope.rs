@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::following::Follow;
 use crate::{binaries::executables::MappedExecutables, bpf::Visits, targets::examiner::Finding};
 
 /// What to sample.
@@ -13,6 +14,8 @@ pub enum Scope {
         found: Vec<Finding>,
         /// Whether to sample their descendants too.
         children: bool,
+        /// How others are found that start later; [`None`] where none is sampled.
+        follow: Option<Follow>,
     },
     /// A process that has not run its program yet.
     Unstarted {
@@ -32,7 +35,26 @@ impl Scope {
     /// These processes, and their descendants where `children` says so.
     #[must_use]
     pub fn of(found: Vec<Finding>, children: bool) -> Self {
-        Self::Processes { found, children }
+        Self::Processes {
+            found,
+            children,
+            follow: None,
+        }
+    }
+
+    /// And those that start later and are found so.
+    #[must_use]
+    pub fn following(self, follow: Option<Follow>) -> Self {
+        match self {
+            Self::Processes {
+                found, children, ..
+            } => Self::Processes {
+                found,
+                children,
+                follow,
+            },
+            other => other,
+        }
     }
 
     /// The threads that passes visit.
@@ -46,6 +68,7 @@ impl Scope {
             Self::Processes {
                 found,
                 children: false,
+                follow: None,
             } => match &**found {
                 [one] => Visits::OfProcess(one.process.pid),
                 _ => Visits::OfAll,
@@ -54,12 +77,24 @@ impl Scope {
         }
     }
 
+    /// Whether processes are sampled that are selected when they start.
+    pub(super) fn has_later(&self) -> bool {
+        matches!(
+            self,
+            Self::Processes {
+                follow: Some(_),
+                ..
+            }
+        )
+    }
+
     /// Whether no process comes to be sampled that is not known when sampling starts.
     pub(super) fn has_known_processes(&self) -> bool {
         matches!(
             self,
             Self::Processes {
                 children: false,
+                follow: None,
                 ..
             }
         )

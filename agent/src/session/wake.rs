@@ -9,6 +9,7 @@ use super::{
     Observer, Session,
     counting::Events,
     examinations::Examined,
+    following::{Answer, Following},
     until,
     unwind_tables::{TableJob, UnwindTables},
 };
@@ -20,6 +21,7 @@ enum Cause {
     Events(Events),
     Examined(Box<Examined>),
     Tables(Vec<TableJob>),
+    Answered(Answer),
     Due,
     Tick,
 }
@@ -33,6 +35,7 @@ impl Session {
             events = self.drain.events() => Cause::Events(events),
             examined = self.running.next() => Cause::Examined(Box::new(examined)),
             done = table_jobs(self.unwind_tables.as_mut()) => Cause::Tables(done),
+            answer = answers(self.following.as_deref_mut()) => Cause::Answered(answer),
             () = until(self.discovery.next_due()) => Cause::Due,
             _ = self.ticks.tick() => Cause::Tick,
         })
@@ -51,6 +54,7 @@ impl Session {
                 Some(tables) => tables.advance(&mut self.bpf, &self.examinations.executables, done),
                 None => Ok(()),
             },
+            Cause::Answered(answer) => self.on_answer(answer, observer),
             Cause::Due => {
                 let mut result = Ok(());
                 while let Some(examination) = self.discovery.begin_due(Instant::now()) {
@@ -63,6 +67,7 @@ impl Session {
                 if let Some(passes) = &mut self.passes {
                     passes.supervise()?;
                 }
+                self.look_around(observer)?;
                 self.forget_due()?;
                 if self.profiles.take_lost() {
                     warn!("stacks were dropped because too much was waiting: they are sent again");
@@ -71,6 +76,14 @@ impl Session {
                 self.rescan_after_loss(observer)
             }
         }
+    }
+}
+
+/// Waits until it is known whether a process is selected; for ever where that is not asked.
+async fn answers(following: Option<&mut Following>) -> Answer {
+    match following {
+        Some(following) => following.next().await,
+        None => std::future::pending().await,
     }
 }
 

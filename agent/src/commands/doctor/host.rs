@@ -114,6 +114,7 @@ fn events(rate: u32) -> anyhow::Result<Vec<(&'static Kind, Option<String>)>> {
         hash_seed: 0,
         with_native: true,
         whole_host: true,
+        with_appeared: false,
         visits: Visits::None,
         lock_releases: false,
         exceptions: RecordedExceptions::default(),

@@ -49,7 +49,7 @@ fn note(why: &str) -> String {
 ///
 /// One sentence that says what to do, where one may not.
 fn check_access(options: &DumpOptions) -> Result<()> {
-    for selected in options.processes.find()? {
+    for selected in options.processes.find()?.processes {
         let pid = selected.pid;
         let denied = match Process::open(pid) {
             Ok(process) => matches!(process.memory(), Err(process::Error::Denied { .. })),

@@ -88,7 +88,9 @@ impl Subjects {
             without_environment: true,
         });
         let others = native || options.children;
-        let found = examine(&examinations, &options.processes, others).await?;
+        let found = examine(&examinations, &options.processes, others)
+            .await?
+            .found;
         let mut interpreters = found.iter().filter_map(|one| one.interpreter.as_ref().ok());
         let has_gil = interpreters.any(|it| !it.flavour.is_free_threaded);
         let interpreters = found.iter().filter_map(|one| {

@@ -23,7 +23,7 @@ use crate::{
     aggregate::Filter,
     commands::{
         cli::TopOptions,
-        examine::{self, check_python, examine_all},
+        examine::{self, Examined, check_python, examine_all},
         record::SYMBOL_BYTES,
         summary::subject_text,
     },
@@ -89,7 +89,7 @@ pub(super) struct Sampler {
     scope: Scope,
     signals: Signals,
     subject: Subject,
-    /// The processes without which there is nothing more to sample; empty for a host.
+    /// The processes without which there is nothing more to sample; empty where others may start.
     pids: Vec<u32>,
     delay: Duration,
     first: Duration,
@@ -145,10 +145,17 @@ impl Sampler {
         });
         let mut pids = Vec::new();
         let (scope, subject) = if let Some(selection) = &options.processes {
-            let found = examine_all(&examinations, selection).await?;
-            pids = examine::pids(&found);
-            let subject = process_subject(&found, options)?;
-            (Scope::of(found, options.children), subject)
+            let Examined { found, follow } = examine_all(&examinations, selection).await?;
+            let mut subject = process_subject(&found, options)?;
+            if follow.is_some() {
+                subject.name = selection.to_string();
+                subject.command = String::new();
+                subject.has_processes = true;
+            } else {
+                pids = examine::pids(&found);
+            }
+            let scope = Scope::of(found, options.children).following(follow);
+            (scope, subject)
         } else {
             examinations.workers.limit_cpu(HOST_CPU);
             let scope = Scope::Host {
@@ -211,6 +218,7 @@ impl Sampler {
             return Ok(());
         }
         let mut commands = Commands::default();
+        let is_host = matches!(scope, Scope::Host { .. });
         let mut session =
             Session::open(&settings, examinations, scope, &mut signals, &mut commands).await?;
         session.profiles.run(|profiles| {
@@ -218,8 +226,7 @@ impl Sampler {
                 native.limit_cpu(SYMBOL_CPU);
             }
         });
-        let is_host = pids.is_empty();
-        let mut ends = if is_host {
+        let mut ends = if pids.is_empty() {
             Ends::Signal(signals)
         } else {
             Ends::Process(Box::new(End::new(&pids, None, signals)?))

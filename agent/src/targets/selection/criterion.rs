@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt};
 
-use super::running::RunningProcess;
+use super::{matching::Match, running::RunningProcess};
 use crate::{
     process::cgroup::Cgroup,
     targets::labels::{
@@ -23,6 +23,9 @@ const UNITS: [&str; 3] = [".service", ".scope", ".slice"];
 
 /// Digits of a container id that are shown, as many as Docker shows.
 const ID_DIGITS: usize = 12;
+
+/// Most containers whose pods are remembered.
+const MAX_PODS: usize = 4096;
 
 /// Columns of a name that is shown.
 const NAME_WIDTH: usize = 60;
@@ -88,6 +91,23 @@ impl Criterion {
         }
     }
 
+    /// By what it selects.
+    pub(super) fn kind(&self) -> Match {
+        match self {
+            Self::Name(_) => Match::Name,
+            Self::Unit(_) | Self::Container(_) | Self::Pod(_) | Self::Cgroup(_) => Match::Group,
+        }
+    }
+
+    /// The same for processes that start later than this one, which it selects: another container may have an id that
+    /// begins as this one's.
+    pub(super) fn of(&self, process: &RunningProcess) -> Self {
+        match (self, process.cgroup.container()) {
+            (Self::Container(_), Some(container)) => Self::Container(container.id.clone()),
+            _ => self.clone(),
+        }
+    }
+
     /// Names of a process that this could have meant.
     pub(super) fn names_of(&self, process: &RunningProcess, pods: &mut PodNames) -> Vec<String> {
         match self {
@@ -147,7 +167,16 @@ impl PodNames {
             names.extend(cgroup.pod.as_ref().map(|pod| pod.uid.clone()));
             names
         };
+        if self.0.len() >= MAX_PODS {
+            self.0.clear();
+        }
         self.0.entry(key).or_insert_with(look_up).clone()
+    }
+
+    /// Has those looked up again that were not found: the files of a pod may come after its first process.
+    pub(super) fn forget_unknown(&mut self) {
+        self.0
+            .retain(|_, names| names.iter().any(|name| name.contains('/')));
     }
 }
 

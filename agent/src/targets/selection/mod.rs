@@ -1,16 +1,21 @@
 //! Which running processes a command is about: those with these ids, and all that one of the criteria selects.
 //!
-//! Processes are selected once, when the command starts.
+//! Processes are selected when the command starts; what a criterion selects of those that start later is said by
+//! [`Matching`].
 //!
 //! Invariants: each process is selected once, in the order in which the command line has them; there are at
 //! most [`MAX_SELECTED`]; the agent itself is none of them unless its id is given.
 
 mod criterion;
+mod matching;
 mod running;
 
-pub use self::criterion::Criterion;
+pub use self::{
+    criterion::Criterion,
+    matching::{Match, Matching},
+};
 
-use std::collections::HashSet;
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use self::{
     criterion::{PodNames, shown},
@@ -35,6 +40,25 @@ pub struct ProcessSelection {
     pub criteria: Vec<Criterion>,
 }
 
+/// As the options that select them.
+impl fmt::Display for ProcessSelection {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pids = self.pids.iter().map(|pid| format!("--pid {pid}"));
+        let criteria = self.criteria.iter().map(Criterion::to_string);
+        let options: Vec<_> = criteria.chain(pids).collect();
+        formatter.write_str(&options.join(" "))
+    }
+}
+
+/// The selected processes.
+#[derive(Clone, Debug)]
+pub struct Selected {
+    /// Each of them once.
+    pub processes: Vec<SelectedProcess>,
+    /// What selects those that start later; [`None`] where nothing does.
+    pub matching: Option<Arc<Matching>>,
+}
+
 /// A selected process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelectedProcess {
@@ -42,6 +66,8 @@ pub struct SelectedProcess {
     pub pid: u32,
     /// Whether its id was given: then it must be there.
     pub is_required: bool,
+    /// By what it matches, whether its id was given or not.
+    pub matched: Option<Match>,
 }
 
 /// Why there are no processes to go on with.
@@ -125,7 +151,7 @@ impl ProcessSelection {
     /// # Errors
     ///
     /// When a criterion selects none, and when there are too many.
-    pub fn find(&self) -> Result<Vec<SelectedProcess>, SelectionError> {
+    pub fn find(&self) -> Result<Selected, SelectionError> {
         let running = if self.criteria.is_empty() {
             Vec::new()
         } else {
@@ -140,7 +166,7 @@ impl ProcessSelection {
     ///
     /// When there is none or more than one.
     pub fn find_one(&self) -> Result<u32, SelectionError> {
-        match &*self.find()? {
+        match &*self.find()?.processes {
             [one] => Ok(one.pid),
             several => Err(SelectionError::NotOne {
                 count: several.len(),
@@ -149,28 +175,44 @@ impl ProcessSelection {
         }
     }
 
-    fn find_in(&self, running: &[RunningProcess]) -> Result<Vec<SelectedProcess>, SelectionError> {
-        let mut seen = HashSet::new();
-        let mut found = Vec::new();
-        let mut add = |pid, is_required| {
-            if seen.insert(pid) {
-                found.push(SelectedProcess { pid, is_required });
+    fn find_in(&self, running: &[RunningProcess]) -> Result<Selected, SelectionError> {
+        let mut positions = HashMap::new();
+        let mut processes: Vec<SelectedProcess> = Vec::new();
+        let mut add = |pid, matched: Option<Match>| {
+            let position = *positions.entry(pid).or_insert(processes.len());
+            if position == processes.len() {
+                processes.push(SelectedProcess {
+                    pid,
+                    is_required: matched.is_none(),
+                    matched,
+                });
+            } else if let Some(matched) = matched {
+                let before = &mut processes[position].matched;
+                *before = Some(matched.or(*before));
             }
         };
         for &pid in &self.pids {
-            add(pid, true);
+            add(pid, None);
         }
         let mut pods = PodNames::default();
+        let mut criteria = Vec::new();
         for criterion in &self.criteria {
             let selected = select(criterion, running, &mut pods)?;
-            for process in selected {
-                add(process.pid, false);
+            for process in &selected {
+                add(process.pid, Some(criterion.kind()));
             }
+            criteria.push(criterion.of(selected[0]));
         }
-        if found.len() > MAX_SELECTED {
-            return Err(SelectionError::TooMany { count: found.len() });
+        if processes.len() > MAX_SELECTED {
+            return Err(SelectionError::TooMany {
+                count: processes.len(),
+            });
         }
-        Ok(found)
+        let matching = (!criteria.is_empty()).then(|| Arc::new(Matching::new(criteria)));
+        Ok(Selected {
+            processes,
+            matching,
+        })
     }
 }
 
@@ -253,7 +295,7 @@ mod tests {
     fn found(selection: &ProcessSelection, names: &[&str]) -> Result<Vec<u32>, String> {
         let found = selection.find_in(&running(names));
         let found = found.map_err(|error| error.to_string())?;
-        Ok(found.iter().map(|one| one.pid).collect())
+        Ok(found.processes.iter().map(|one| one.pid).collect())
     }
 
     #[test]
@@ -270,8 +312,8 @@ mod tests {
         assert!(pids(most).find().is_ok());
         let count = MAX_SELECTED + 1;
         assert_eq!(
-            pids(most + 1).find(),
-            Err(SelectionError::TooMany { count })
+            pids(most + 1).find().err(),
+            Some(SelectionError::TooMany { count })
         );
     }
 
@@ -317,6 +359,9 @@ mod tests {
             message,
             "--container ab is the start of several ids, abcccccccccc, abdddddddddd: write more of it"
         );
-        assert_eq!(selection("abc").find_in(&running).unwrap()[0].pid, 1);
+        assert_eq!(
+            selection("abc").find_in(&running).unwrap().processes[0].pid,
+            1
+        );
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn running() -> Vec<RunningProcess> {
 }
 
 impl RunningProcess {
-    fn of(process: &Process) -> Self {
+    pub(super) fn of(process: &Process) -> Self {
         let mut running = Self {
             pid: process.pid(),
             cgroup: process.cgroup().unwrap_or_default(),
