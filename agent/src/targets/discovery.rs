@@ -198,6 +198,11 @@ impl Discovery {
                 known.process = finding.process.clone();
                 is_due |= finding.is_early();
             }
+            // A sample while it ended may have come after the event of its end, and nothing more comes.
+            Err(process::Error::NoSuchProcess { .. } | process::Error::Ended { .. }) => {
+                self.remove(pid);
+                return Validity::Present;
+            }
             Err(_) => known.heirs.clear(),
         }
         let due = is_due.then(|| now + known.pause());
@@ -258,8 +263,7 @@ impl Discovery {
             ProcessEventKind::EXECUTED => self.on_execution(event.tgid),
             ProcessEventKind::MAPPED => self.on_mapping(event.tgid),
             ProcessEventKind::EXITED => {
-                self.set_due(event.tgid, None);
-                self.known.remove(&event.tgid);
+                self.remove(event.tgid);
                 None
             }
             _ => None,
@@ -299,6 +303,12 @@ impl Discovery {
                 return begun;
             }
         }
+    }
+
+    /// Forgets a process that has ended.
+    fn remove(&mut self, pid: u32) {
+        self.set_due(pid, None);
+        self.known.remove(&pid);
     }
 
     /// A forked process is a copy of its parent, in the BPF maps too.

@@ -152,3 +152,17 @@ fn a_finding_of_the_program_before_is_void_and_of_an_exited_process_past() {
     assert!(discovery.on_event(&exited).is_none());
     assert_eq!(examine(&mut discovery, &after), Validity::Past);
 }
+
+#[test]
+fn a_process_that_is_sampled_after_its_end_is_not_kept() {
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    let pid = child.id();
+    child.wait().unwrap();
+    let mut discovery = Discovery::default();
+    discovery.add_unstarted(pid);
+    discovery.on_event(&event(ProcessEventKind::EXITED, pid, 0));
+    let step = discovery.on_event(&event(ProcessEventKind::MAPPED, pid, 0));
+    let begun = examination(step.as_ref()).unwrap();
+    examine(&mut discovery, &begun);
+    assert!(!discovery.is_known(pid));
+}
