@@ -23,6 +23,10 @@ const REGISTERS_IN_STACK: u32 = (16 << 10)
 
 /// What the BPF programs are loaded with.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a setting of the programs"
+)]
 pub struct LoadOptions {
     /// What is sampled.
     pub kinds: Vec<&'static Kind>,

@@ -1,6 +1,7 @@
 //! One capture of processes or a program: from its options to the written profile.
 
 use std::{
+    fmt::Write as _,
     io::{self, Write as _},
     process::ExitCode,
     time::{Duration, Instant},
@@ -146,7 +147,8 @@ fn followed_text(followed: &Followed) -> String {
     ];
     for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
         let processes = plural(count, "process", "processes");
-        text += &format!("{count} {processes} {what}.\n");
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{count} {processes} {what}.");
     }
     if followed.running == 0 {
         text += "No matching process ran at the end.\n";

@@ -24,7 +24,7 @@ pub async fn run(options: &RunOptions, folder: PathBuf) -> Result<ExitCode> {
         print("configuration is valid\n")?;
         return Ok(ExitCode::SUCCESS);
     }
-    daemon::run(config, read).await
+    Box::pin(daemon::run(config, read)).await
 }
 
 /// What the configuration is read from; `folder` is that of the profiles if none is configured.

@@ -4,6 +4,7 @@ use std::{future::pending, io, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
     fd::OwnedFd,
     io::Errno,
     process::{Pid, PidfdFlags, pidfd_open},
@@ -111,6 +112,15 @@ impl End {
         while self.wait(Some(program)).await != EndReason::ProcessEnded {}
         program.wait().context("the program's status is lost")
     }
+}
+
+/// Whether a process has ended, even if its parent has not waited for it.
+pub(super) fn has_ended(pid: u32) -> bool {
+    let Ok(process) = watch(pid) else {
+        return true;
+    };
+    let mut polled = [PollFd::new(&process, PollFlags::IN)];
+    matches!(poll(&mut polled, Some(&Timespec::default())), Ok(1..))
 }
 
 /// A descriptor that is readable when the process has ended.

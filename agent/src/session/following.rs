@@ -10,7 +10,6 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque, hash_map::Entry},
-    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -20,7 +19,7 @@ use anyhow::Result;
 use tokio::task::JoinSet;
 use tracing::debug;
 
-use super::{Session, observer::Observer, rescan::event};
+use super::{Session, end::has_ended, observer::Observer, rescan::event};
 use crate::{
     targets::selection::{Match, Matching},
     workers::{Failure, Lane, Subject, Workers},
@@ -287,7 +286,7 @@ impl Session {
             following.remove(pid);
             following.ask(pid, &self.examinations.workers);
         }
-        self.remove_process(pid, observer)
+        self.remove_process(pid, observer);
     }
 
     /// Acts on what workers have found out.
@@ -390,8 +389,7 @@ impl Session {
         following.look(&self.examinations.workers);
         let members: Vec<_> = following.members.keys().copied().collect();
         for pid in members {
-            let has_ended = !Path::new(&format!("/proc/{pid}")).exists();
-            if has_ended || !self.bpf.has_process(pid)? {
+            if has_ended(pid) || !self.bpf.has_process(pid)? {
                 self.bpf.remove_process(pid)?;
                 self.on_event(&event(ProcessEventKind::EXITED, pid), observer)?;
             }

@@ -179,6 +179,11 @@ impl Running {
         );
     }
 
+    /// Its standard error until now.
+    pub(crate) fn messages(&self) -> String {
+        self.messages.so_far()
+    }
+
     /// Its process.
     pub(crate) fn pid(&self) -> u32 {
         self.agent.id()

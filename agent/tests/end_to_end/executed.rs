@@ -7,7 +7,7 @@ use agent::testing::{
     bpf::{Bpf, LoadOptions, Visits},
     profile::{CPU, RecordedExceptions},
 };
-use agent_common::counter::Counter;
+use agent_common::{counter::Counter, maps::Children};
 use test_support::child;
 
 use super::{
@@ -28,6 +28,7 @@ fn what_is_written_late_about_the_program_before_is_void() {
         hash_seed: 1,
         with_native: false,
         whole_host: false,
+        with_appeared: false,
         visits: Visits::None,
         lock_releases: false,
         exceptions: RecordedExceptions::default(),
@@ -38,7 +39,7 @@ fn what_is_written_late_about_the_program_before_is_void() {
     command.args(["-c", &format!("echo ready; read line; {busy}")]);
     let mut shell = Target::from_command(command);
     let pid = shell.pid();
-    bpf.add_process(pid, None, false).unwrap();
+    bpf.add_process(pid, None, Children::NONE).unwrap();
     bpf.start().unwrap();
 
     // The order of an examination that begins before and ends after exec.

@@ -36,6 +36,7 @@ mod executed;
 mod faults;
 mod filters;
 mod folded;
+mod followed;
 mod fuse;
 mod garbage;
 mod gil;

@@ -15,7 +15,7 @@ use super::{
 const NO_PROCESS: u32 = 4_194_304;
 
 /// Samples of each process in folded stacks, by the id in their roots.
-fn samples_of(capture: &Capture, pid: u32) -> u64 {
+pub(crate) fn samples_of(capture: &Capture, pid: u32) -> u64 {
     let folded = String::from_utf8_lossy(&capture.output);
     let root = format!("({pid})");
     let lines = folded.lines().filter(|line| {
@@ -150,7 +150,7 @@ fn dump_and_top_have_several_processes_too() {
 }
 
 /// A workload that runs as another script, whose name nothing else has.
-fn named(folder: &Path, name: &str) -> Target {
+pub(crate) fn named(folder: &Path, name: &str) -> Target {
     let script = folder.join(format!("{name}.py"));
     fs::copy(workload_path("busy"), &script).unwrap();
     fs::copy(workload_path("truth"), folder.join("truth.py")).unwrap();

@@ -51,6 +51,9 @@ Examples:
 pub(super) const RECORD_EXAMPLES: &str = "\
 The word may be left out: `agent --pid 1234` is `agent record --pid 1234`.
 
+What --name, --unit, --container, --pod and --cgroup select is in the profile
+too if it starts later; with them a capture goes on when nothing runs any more.
+
 Examples:
   agent record --pid 1234 -o profile.svg
   agent record --name worker.py --container 3f2c -o workers.svg
@@ -90,6 +93,9 @@ Examples:
 pub(super) const TOP_EXAMPLES: &str = "\
 Shares are those of the last 10 s. Enter opens a row: the functions of a process
 or a thread, the callers and callees of a function. ? lists all keys.
+
+What --name, --unit, --container, --pod and --cgroup select is shown too if it
+starts later.
 
 Examples:
   agent top
