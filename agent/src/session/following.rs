@@ -14,12 +14,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent_common::{maps::Children, record::ProcessEvent, record::ProcessEventKind};
-use anyhow::Result;
+use agent_common::maps::Children;
 use tokio::task::JoinSet;
-use tracing::debug;
 
-use super::{Session, end::has_ended, observer::Observer, rescan::event};
 use crate::{
     targets::selection::{Match, Matching},
     workers::{Failure, Lane, Subject, Workers},
@@ -34,17 +31,17 @@ const MAX_IN_WORK: usize = 64;
 /// Most processes that wait for that; more are found when all are looked at, if they still run.
 const MAX_WAITING: usize = 16 << 10;
 
-/// Most processes that are followed at the same time, besides those that these start.
+/// Followed processes at which no others join; forks of them still do.
 const MAX_FOLLOWED: usize = 1024;
 
 /// Most processes that are remembered as left out.
 const MAX_LEFT_OUT: usize = 16 << 10;
 
 /// Least time between two looks at all processes.
-const PAUSE: Duration = Duration::from_secs(5);
+pub(super) const PAUSE: Duration = Duration::from_secs(5);
 
 /// The same, in times of what such a look takes.
-const PAUSE_FACTOR: u32 = 50;
+pub(super) const PAUSE_FACTOR: u32 = 50;
 
 /// How processes are found that start later.
 #[derive(Clone, Debug)]
@@ -55,40 +52,29 @@ pub struct Follow {
     pub matched: HashMap<u32, Match>,
 }
 
-/// What became of processes that started later.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Followed {
-    /// How many have been sampled.
-    pub started: u64,
-    /// How many have not, because too many ran at the time.
-    pub left_out: usize,
-    /// How many are sampled now, with those that ran before.
-    pub running: usize,
-}
-
 /// What is known about processes that start.
 pub(super) struct Following {
     matching: Arc<Matching>,
     /// Whether all descendants of selected processes are.
-    children: bool,
-    members: HashMap<u32, Member>,
+    pub(super) children: bool,
+    pub(super) members: HashMap<u32, Member>,
     /// The processes of the beginning that have not ended.
-    first: HashSet<u32>,
+    pub(super) first: HashSet<u32>,
     /// Processes that wait or are being read, and whether they are to be read once more after that.
-    asked: HashMap<u32, bool>,
+    pub(super) asked: HashMap<u32, bool>,
     waiting: VecDeque<u32>,
     answers: JoinSet<Answer>,
     /// When to look at all processes; [`None`] while that is done.
-    next_look: Option<Instant>,
-    started: u64,
-    left_out: HashSet<u32>,
+    pub(super) next_look: Option<Instant>,
+    pub(super) started: u64,
+    pub(super) left_out: HashSet<u32>,
 }
 
 /// A process that is sampled because it is selected.
 #[derive(Clone, Copy, Debug)]
-struct Member {
-    by: Match,
-    is_later: bool,
+pub(super) struct Member {
+    pub(super) by: Match,
+    pub(super) is_later: bool,
 }
 
 /// What workers have found out.
@@ -131,7 +117,7 @@ impl Following {
     }
 
     /// Finds out whether a process is selected.
-    fn ask(&mut self, pid: u32, workers: &Workers) {
+    pub(super) fn ask(&mut self, pid: u32, workers: &Workers) {
         match self.asked.entry(pid) {
             Entry::Occupied(mut asked) => *asked.get_mut() = true,
             Entry::Vacant(_) if self.waiting.len() >= MAX_WAITING => self.look_soon(),
@@ -144,7 +130,7 @@ impl Following {
     }
 
     /// Has as many processes read as may be at a time.
-    fn read(&mut self, workers: &Workers) {
+    pub(super) fn read(&mut self, workers: &Workers) {
         while self.answers.len() < MAX_IN_WORK
             && let Some(pid) = self.waiting.pop_front()
         {
@@ -167,7 +153,7 @@ impl Following {
     }
 
     /// Looks at all processes if it is time to.
-    fn look(&mut self, workers: &Workers) {
+    pub(super) fn look(&mut self, workers: &Workers) {
         let is_due = self.next_look.is_some_and(|next| next <= Instant::now());
         // Those that wait are not read twice.
         if !is_due || !self.waiting.is_empty() {
@@ -197,7 +183,7 @@ impl Following {
     }
 
     /// Notes that a process is a copy of another one.
-    fn add_fork(&mut self, pid: u32, parent: u32) {
+    pub(super) fn add_fork(&mut self, pid: u32, parent: u32) {
         if let Some(parent) = self.members.get(&parent) {
             let is_later = true;
             self.members.insert(
@@ -212,7 +198,7 @@ impl Following {
     }
 
     /// Notes that a process is not selected any more; returns whether it was.
-    fn remove(&mut self, pid: u32) -> bool {
+    pub(super) fn remove(&mut self, pid: u32) -> bool {
         let removed = self.members.remove(&pid);
         if removed.is_some_and(|member| member.is_later) {
             self.started = self.started.saturating_sub(1);
@@ -221,7 +207,7 @@ impl Following {
     }
 
     /// Whether there is room for another process.
-    fn has_room(&mut self, pid: u32) -> bool {
+    pub(super) fn has_room(&mut self, pid: u32) -> bool {
         let has_room = self.members.len() < MAX_FOLLOWED;
         if !has_room {
             self.leave_out(pid);
@@ -229,7 +215,7 @@ impl Following {
         has_room
     }
 
-    fn leave_out(&mut self, pid: u32) {
+    pub(super) fn leave_out(&mut self, pid: u32) {
         if self.left_out.len() < MAX_LEFT_OUT {
             self.left_out.insert(pid);
         }
@@ -237,163 +223,10 @@ impl Following {
 }
 
 /// What is sampled with a process that is selected by this.
-fn children(by: Match) -> Children {
+pub(super) fn children(by: Match) -> Children {
     match by {
         // After an exec a name is another one.
         Match::Name => Children::COPIES,
         Match::Group => Children::ALL,
-    }
-}
-
-impl Session {
-    /// What became of processes that started later; [`None`] where none is followed.
-    #[must_use]
-    pub fn followed(&self) -> Option<Followed> {
-        let following = self.following.as_ref()?;
-        Some(Followed {
-            started: following.started,
-            left_out: following.left_out.len(),
-            running: self.discovery.known().count(),
-        })
-    }
-
-    /// Notes what has happened to a process that is sampled.
-    pub(super) fn follow(&mut self, event: &ProcessEvent) {
-        let Some(following) = &mut self.following else {
-            return;
-        };
-        let pid = event.tgid;
-        match event.kind {
-            ProcessEventKind::FORKED => following.add_fork(pid, event.parent),
-            ProcessEventKind::EXECUTED => {
-                let member = following.members.get(&pid);
-                // It may have been moved to another control group before.
-                if member.is_some_and(|it| it.by == Match::Group) && !following.children {
-                    following.ask(pid, &self.examinations.workers);
-                }
-            }
-            ProcessEventKind::EXITED => {
-                following.members.remove(&pid);
-                following.first.remove(&pid);
-            }
-            _ => {}
-        }
-    }
-
-    /// Finds out whether a process that has executed a program, and is not sampled, is selected.
-    pub(super) fn on_appeared<O: Observer>(&mut self, pid: u32, observer: &mut O) {
-        if let Some(following) = &mut self.following {
-            following.remove(pid);
-            following.ask(pid, &self.examinations.workers);
-        }
-        self.remove_process(pid, observer);
-    }
-
-    /// Acts on what workers have found out.
-    pub(super) fn on_answer<O: Observer>(
-        &mut self,
-        answer: Answer,
-        observer: &mut O,
-    ) -> Result<()> {
-        let Some(following) = &mut self.following else {
-            return Ok(());
-        };
-        let workers = &self.examinations.workers;
-        match answer {
-            Answer::Of(pid, matched) => {
-                let again = following.asked.remove(&pid).unwrap_or(false);
-                if again {
-                    following.ask(pid, workers);
-                }
-                following.read(workers);
-                match matched {
-                    _ if again => Ok(()),
-                    Ok(Some(by)) => self.join(pid, by),
-                    Ok(None) => self.leave(pid, observer),
-                    Err(failure) => {
-                        debug!("process {pid} is not looked at: {failure}");
-                        Ok(())
-                    }
-                }
-            }
-            Answer::OfAll(all, took) => {
-                let pause = PAUSE.max(took.saturating_mul(PAUSE_FACTOR));
-                following.next_look = Some(Instant::now() + pause);
-                let mut result = Ok(());
-                for (pid, by) in all {
-                    // The event of one that was just forked is on its way.
-                    if !self.bpf.has_process(pid)? {
-                        result = result.and(self.join(pid, by));
-                    }
-                }
-                result
-            }
-        }
-    }
-
-    /// Samples a process from now on.
-    fn join(&mut self, pid: u32, by: Match) -> Result<()> {
-        let Some(following) = &mut self.following else {
-            return Ok(());
-        };
-        let is_known = following.members.contains_key(&pid) || self.discovery.is_known(pid);
-        if is_known || !following.has_room(pid) {
-            return Ok(());
-        }
-        let children = if following.children {
-            Children::ALL
-        } else {
-            children(by)
-        };
-        if let Err(error) = self.bpf.add_process(pid, None, children) {
-            debug!("process {pid} is left out: {error}");
-            following.leave_out(pid);
-            return Ok(());
-        }
-        let is_later = !following.first.contains(&pid);
-        following.started += u64::from(is_later);
-        following.members.insert(pid, Member { by, is_later });
-        self.begin(pid, None)
-    }
-
-    /// Samples a process no longer that is not selected any more.
-    fn leave<O: Observer>(&mut self, pid: u32, observer: &mut O) -> Result<()> {
-        let was_selected = self.following.as_mut().is_some_and(|it| it.remove(pid));
-        // It may have been taken for selected just before it executed another program.
-        if was_selected || (!self.discovery.is_known(pid) && self.bpf.has_process(pid)?) {
-            self.bpf.remove_process(pid)?;
-        }
-        if was_selected {
-            self.remove_process(pid, observer);
-        }
-        Ok(())
-    }
-
-    /// Forgets a process that goes on without being sampled.
-    fn remove_process<O: Observer>(&mut self, pid: u32, observer: &mut O) {
-        if self.discovery.is_known(pid) {
-            self.forget_program(pid);
-            self.end_process(pid, observer);
-            // An end leads to nothing.
-            let _ = self
-                .discovery
-                .on_event(&event(ProcessEventKind::EXITED, pid));
-        }
-    }
-
-    /// Looks at all processes if it is time to, and removes those that have ended without an event.
-    pub(super) fn look_around<O: Observer>(&mut self, observer: &mut O) -> Result<()> {
-        let Some(following) = &mut self.following else {
-            return Ok(());
-        };
-        following.look(&self.examinations.workers);
-        let members: Vec<_> = following.members.keys().copied().collect();
-        for pid in members {
-            if has_ended(pid) || !self.bpf.has_process(pid)? {
-                self.bpf.remove_process(pid)?;
-                self.on_event(&event(ProcessEventKind::EXITED, pid), observer)?;
-            }
-        }
-        Ok(())
     }
 }

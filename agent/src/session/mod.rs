@@ -27,6 +27,7 @@ mod eviction;
 mod eviction_schedule;
 mod examinations;
 mod following;
+mod joining;
 mod lock_releases;
 pub mod memory;
 mod observer;
@@ -63,8 +64,8 @@ pub use self::{
     end::{End, EndReason},
     eviction_schedule::{Due, EvictionSchedule, GENERATION, InUse},
     examinations::Examinations,
-    following::{Follow, Followed},
-    observer::{Observer, Origin},
+    following::Follow,
+    observer::{Followed, Observer, Origin},
     outside::OutsideSession,
     profile_builder::ProfileBuilder,
     profiles::{KERNEL_THREADS_NAME, Profiles},

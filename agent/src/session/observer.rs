@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::following::Followed;
 use crate::{profile, targets::labels::metadata::ProcessMetadata};
 
 /// Implemented by whoever owns a session: the table of targets of a host, the progress of a capture.
@@ -22,6 +21,17 @@ pub trait Observer {
 
     /// So many processes have started that are sampled because they are selected, and so many run.
     fn on_followed(&mut self, _followed: &Followed) {}
+}
+
+/// What became of processes that started later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// How many have been sampled.
+    pub started: u64,
+    /// How many have not, because too many ran at the time.
+    pub left_out: usize,
+    /// How many are sampled now, with those that ran before.
+    pub running: usize,
 }
 
 /// How a process was found.

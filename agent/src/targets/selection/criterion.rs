@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt};
 
-use super::{matching::Match, running::RunningProcess};
+use super::running::RunningProcess;
 use crate::{
     process::cgroup::Cgroup,
     targets::labels::{
@@ -43,6 +43,26 @@ pub enum Criterion {
     Pod(String),
     /// A control group, and those below it.
     Cgroup(String),
+}
+
+/// By what a process is selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// By a name, which may be another one after each exec.
+    Name,
+    /// By its control groups, which an exec does not change.
+    Group,
+}
+
+impl Match {
+    /// The one that lasts longer.
+    pub(super) fn or(self, other: Option<Self>) -> Self {
+        if other == Some(Self::Group) {
+            Self::Group
+        } else {
+            self
+        }
+    }
 }
 
 impl Criterion {

@@ -3,30 +3,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{
-    criterion::{Criterion, PodNames},
+    criterion::{Criterion, Match, PodNames},
     running::{RunningProcess, running},
 };
 use crate::process::Process;
-
-/// By what a process is selected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Match {
-    /// By a name, which may be another one after each exec.
-    Name,
-    /// By its control groups, which an exec does not change.
-    Group,
-}
-
-impl Match {
-    /// The one that lasts longer.
-    pub(super) fn or(self, other: Option<Self>) -> Self {
-        if other == Some(Self::Group) {
-            Self::Group
-        } else {
-            self
-        }
-    }
-}
 
 /// What selects processes, from any thread.
 #[derive(Debug)]

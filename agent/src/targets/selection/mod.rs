@@ -11,8 +11,8 @@ mod matching;
 mod running;
 
 pub use self::{
-    criterion::Criterion,
-    matching::{Match, Matching},
+    criterion::{Criterion, Match},
+    matching::Matching,
 };
 
 use std::{collections::HashMap, fmt, sync::Arc};
