@@ -46,7 +46,7 @@ tid:3;threading.py:Thread.run:1161;waits.py:work:85;waits.py:computes:29 7
 MainThread;<module> (waits.py:106) 100
 ";
         let found = seconds(text, 2.0).unwrap();
-        assert_eq!(found, [6.0, 10.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+        assert_eq!(found.to_vec(), [6.0, 10.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
         assert!(seconds("nothing\n", 1.0).is_err());
         assert!(seconds("stack x\n", 1.0).is_err());
     }

@@ -98,7 +98,7 @@ mod tests {
             counts,
         };
         let stamps = start.until(&end);
-        assert_eq!(stamps.elapsed, [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+        assert_eq!(stamps.elapsed.to_vec(), [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
         assert_eq!((stamps.with_gil, stamps.units), (0.125, 15.0));
     }
 }

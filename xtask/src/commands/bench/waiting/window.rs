@@ -196,7 +196,8 @@ mod tests {
         let without = [10.0, 30.0, 10.0].map(|units| Stamps { units, ..STAMPS });
         let windows = [(1, window(10.0, 90.0)), (2, window(20.0, 100.0))];
         let row = row(&windows, &without).unwrap();
-        assert_eq!(row.slower.median, 25.0);
-        assert_eq!(row.found.spread, 5.0);
+        let middle = |median, spread| Middle { median, spread };
+        assert_eq!(row.slower, middle(25.0, 25.0));
+        assert_eq!(row.found, middle(95.0, 5.0));
     }
 }
