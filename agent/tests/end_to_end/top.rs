@@ -108,7 +108,8 @@ fn what_threads_wait_for_is_in_the_tables() {
     };
     assert!(gil > 10.0 && gil > wait, "{threads}");
     let functions = table(&format!("-n 1 -d 3 --event wall --no-native --pid {pid}"));
-    assert!(numbers(&functions, "holds")[0] > 10.0, "{functions}");
+    // It is 44 % of the time of one of four threads, of which there are 60 samples.
+    assert!(numbers(&functions, "holds")[0] > 5.0, "{functions}");
 }
 
 /// The table of a host has its processes, with their commands.
