@@ -88,7 +88,7 @@ fn end(capture: Running) -> Capture {
 fn a_worker_that_is_restarted_is_in_the_profile() {
     let _machine = machine::alone();
     let folder = tempfile::tempdir().unwrap();
-    burning(folder.path(), &["followed-web", "unfollowed"]);
+    burning(folder.path(), &["followed-web", "unmatched"]);
     let first = named(folder.path(), "followed-web-first");
     let capture = start("--name followed-web*");
     // Its parent does not wait for it.
@@ -101,7 +101,7 @@ fn a_worker_that_is_restarted_is_in_the_profile() {
     let lines = run(
         folder.path(),
         "supervising.py",
-        &["followed-web.py", "unfollowed.py"],
+        &["followed-web.py", "unmatched.py"],
     );
     let capture = end(capture);
     let times = times(&lines);
@@ -118,7 +118,7 @@ fn a_worker_that_is_restarted_is_in_the_profile() {
 fn forks_are_followed_until_they_execute_something_else() {
     let _machine = machine::alone();
     let folder = tempfile::tempdir().unwrap();
-    burning(folder.path(), &["unfollowed"]);
+    burning(folder.path(), &["unmatched"]);
     fs::copy(
         workload_path("forking"),
         folder.path().join("followed-master.py"),
@@ -136,7 +136,7 @@ fn forks_are_followed_until_they_execute_something_else() {
     let capture = end(capture);
     let times = times(&lines);
     assert_eq!(times.len(), 4);
-    let is_other = |(name, _): &(String, u32)| name == "unfollowed";
+    let is_other = |(name, _): &(String, u32)| name == "unmatched";
     let (other, forks): (BTreeMap<_, _>, _) = times.into_iter().partition(|(key, _)| is_other(key));
     assert_followed(&capture, &forks, "fork");
     // Until its exec it is a copy of its parent, and that takes a moment.

@@ -28,6 +28,6 @@ for _ in range(3):
     if worker == 0: work()
     workers.append(worker)
 for worker in workers: os.waitpid(worker, 0)
-other = os.path.join(os.path.dirname(os.path.abspath(__file__)), "unfollowed.py")
+other = os.path.join(os.path.dirname(os.path.abspath(__file__)), "unmatched.py")
 subprocess.check_call([sys.executable, "-s", "-B", other, "0.5"])
 sys.stdin.read()
