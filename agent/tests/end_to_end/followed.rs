@@ -35,8 +35,7 @@ fn run(folder: &Path, script: &str, arguments: &[&str]) -> Vec<String> {
     command.args(["-s", "-B"]).arg(folder.join(script));
     let output = command.args(arguments).output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    let lines = String::from_utf8(output.stdout).unwrap();
-    lines.lines().map(str::to_owned).collect()
+    lines_of(output.stdout)
 }
 
 /// The CPU time of processes in seconds, by what they have printed: name, id, time.
@@ -83,6 +82,16 @@ fn end(capture: Running) -> Capture {
     capture
 }
 
+fn assert_said(capture: &Capture, said: &str) {
+    assert!(capture.messages.contains(said), "{}", capture.messages);
+}
+
+/// The lines that a program has printed.
+fn lines_of(output: Vec<u8>) -> Vec<String> {
+    let text = String::from_utf8(output).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
 /// A supervisor starts a worker again each time that it has ended, and something else besides.
 #[test]
 fn a_worker_that_is_restarted_is_in_the_profile() {
@@ -107,10 +116,8 @@ fn a_worker_that_is_restarted_is_in_the_profile() {
     let times = times(&lines);
     assert_eq!(times.len(), 6);
     assert_followed(&capture, &times, "followed-web");
-    let said = "3 processes started meanwhile.\n";
-    assert!(capture.messages.contains(said), "{}", capture.messages);
-    let said = "No matching process ran at the end.";
-    assert!(capture.messages.contains(said), "{}", capture.messages);
+    assert_said(&capture, "3 processes started meanwhile.\n");
+    assert_said(&capture, "No matching process ran at the end.");
 }
 
 /// Forks are copies of what is selected, until they execute something else.
@@ -144,8 +151,7 @@ fn forks_are_followed_until_they_execute_something_else() {
     let samples = samples_of(&capture, other.1);
     println!("{samples} samples of {seconds:.2} s");
     assert!(samples < 25, "{samples}");
-    let said = "3 processes started meanwhile.\n";
-    assert!(capture.messages.contains(said), "{}", capture.messages);
+    assert_said(&capture, "3 processes started meanwhile.\n");
 }
 
 /// A script of a shell, whose name does not match, executes what does.
@@ -164,13 +170,11 @@ fn a_process_is_in_the_profile_from_the_exec_on_with_which_it_matches() {
         .output()
         .unwrap();
     assert!(late.status.success(), "{late:?}");
-    let lines = String::from_utf8(late.stdout).unwrap();
-    let lines: Vec<_> = lines.lines().map(str::to_owned).collect();
+    let lines = lines_of(late.stdout);
     let capture = end(capture);
     assert_followed(&capture, &times(&lines), "followed-late");
     assert!(samples_of(&capture, first.pid()) > 0);
-    let said = "1 process started meanwhile.\n";
-    assert!(capture.messages.contains(said), "{}", capture.messages);
+    assert_said(&capture, "1 process started meanwhile.\n");
 }
 
 /// Thousands of programs that end at once, among them one that matches: nothing is lost, neither of what was
@@ -192,8 +196,7 @@ fn a_burst_of_short_processes_holds_up_nothing() {
     let mut times = times(&lines);
     times.insert(("followed-web".to_owned(), first.pid()), seconds);
     assert_followed(&capture, &times, "followed-web");
-    let said = "1 process started meanwhile.\n";
-    assert!(capture.messages.contains(said), "{}", capture.messages);
+    assert_said(&capture, "1 process started meanwhile.\n");
 }
 
 /// CPU time of a process, by the scheduler.
@@ -231,8 +234,7 @@ fn a_control_group_gets_processes() {
     // Its first process runs twice, each time as something else.
     let started = format!("echo $$ > {group}/cgroup.procs; exec {interpreter} {script} 1");
     let lines = Command::new("sh").args(["-c", &started]).output().unwrap();
-    let lines = String::from_utf8(lines.stdout).unwrap();
-    let lines: Vec<_> = lines.lines().map(str::to_owned).collect();
+    let lines = lines_of(lines.stdout);
     // Until all processes were looked at.
     thread::sleep(Duration::from_secs(10));
     let capture = end(capture);
