@@ -41,6 +41,11 @@ pub(super) fn alternate<C, A, W>(
     })
 }
 
+/// By how many percent a value is less than the mean of those beside it.
+pub(super) fn fall(value: f64, before: f64, after: f64) -> f64 {
+    100.0 * (1.0 - value / f64::midpoint(before, after))
+}
+
 /// A figure of several windows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Middle {

@@ -109,6 +109,11 @@ impl Folded {
             .context("the folded stacks are malformed")
     }
 
+    /// Each stack, as text, with its samples.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.0.iter().map(|(stack, count)| (&**stack, *count))
+    }
+
     /// All samples.
     pub(super) fn total(&self) -> u64 {
         self.0.iter().map(|(_, count)| count).sum()

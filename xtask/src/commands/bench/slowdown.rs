@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::alternation::{Alternation, Middle, alternate};
+use super::alternation::{Alternation, Middle, alternate, fall};
 use super::profiler::{Attached, Folded, Profiler};
 use super::workload::{Progress, Speed, Workload, directory};
 use crate::commands::observe::proc;
@@ -156,7 +156,7 @@ fn slower(
     before: &Speed,
     after: &Speed,
 ) -> Option<f64> {
-    Some(100.0 * (1.0 - by(speed)? / f64::midpoint(by(before)?, by(after)?)))
+    Some(fall(by(speed)?, by(before)?, by(after)?))
 }
 
 fn alone(workload: &Workload, duration: Duration) -> Result<Speed> {

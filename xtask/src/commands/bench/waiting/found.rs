@@ -1,24 +1,19 @@
 //! What a profiler found, in the folded stacks that all of them write.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
+use super::super::profiler::Folded;
 use super::stamps::FUNCTIONS;
 use crate::commands::observe::stats::float;
 
 /// Seconds in each function, anywhere on the stack.
 pub(super) fn seconds(text: &str, units_per_second: f64) -> Result<[f64; FUNCTIONS.len()]> {
+    // austin has empty lines, and some that say how long it has sampled.
+    let is_stack = |line: &&str| !line.is_empty() && !line.starts_with('#');
+    let stacks: Vec<_> = text.lines().filter(is_stack).collect();
     let mut found = [0; FUNCTIONS.len()];
-    for line in text.lines() {
-        // Of austin, which says how long it has sampled.
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let (stack, value) = line.rsplit_once(' ').context("a line without a number")?;
-        let value: u64 = value
-            .parse()
-            .with_context(|| format!("no number: {value}"))?;
-        let of_stack = stack.split(';').rev().find_map(function);
-        if let Some(nth) = of_stack {
+    for (stack, value) in Folded::parse(&stacks.join("\n"))?.iter() {
+        if let Some(nth) = stack.split(';').rev().find_map(function) {
             found[nth] += value;
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use super::super::alternation::{Alternation, Middle, alternate};
+use super::super::alternation::{Alternation, Middle, alternate, fall};
 use super::super::workload::{Workload, directory};
 use super::Options;
 use super::contender::{Contender, Kind, Tools};
@@ -158,7 +158,7 @@ fn row(windows: &[(usize, Window)], without: &[Stamps]) -> Option<Row> {
 
 /// By how many percent less is finished than on average in the windows beside it.
 fn slower(window: &Stamps, before: &Stamps, after: &Stamps) -> f64 {
-    100.0 * (1.0 - window.units / f64::midpoint(before.units, after.units))
+    fall(window.units, before.units, after.units)
 }
 
 #[cfg(test)]
