@@ -115,7 +115,7 @@ pub fn parse(text: &[u8]) -> Vec<Mapping> {
 }
 
 /// A path without the suffix of removed files, and whether it had one.
-pub(super) fn strip_deleted(path: &[u8]) -> (&[u8], bool) {
+pub(crate) fn strip_deleted(path: &[u8]) -> (&[u8], bool) {
     path.strip_suffix(DELETED)
         .map_or((path, false), |path| (path, true))
 }

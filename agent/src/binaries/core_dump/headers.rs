@@ -2,27 +2,16 @@
 
 use std::{io, path::Path};
 
-use goblin::{
-    container::{Container, Ctx, Endian},
-    elf::{
-        Header, ProgramHeader, SectionHeader, header,
-        program_header::{PF_R, PF_W, PF_X, PT_LOAD, PT_NOTE},
-    },
+use goblin::elf::{
+    Header, ProgramHeader, SectionHeader, header,
+    program_header::{PF_R, PF_W, PF_X, PT_LOAD, PT_NOTE},
 };
 
 use super::error::CoreError;
-use crate::{binaries::elf::Source, process::maps::Permissions};
-
-/// Class and byte order of all supported files.
-const CONTEXT: Ctx = Ctx {
-    container: Container::Big,
-    le: Endian::Little,
+use crate::{
+    binaries::elf::{CONTEXT, HEADER_BYTES, SECTION_BYTES, SEGMENT_BYTES, Source},
+    process::maps::Permissions,
 };
-
-/// Bytes of the file header, of a program header and of a section header.
-const HEADER_BYTES: usize = header::header64::SIZEOF_EHDR;
-const SEGMENT_BYTES: usize = 56;
-const SECTION_BYTES: usize = 64;
 
 /// `e_phnum` where the number is in the first section header.
 const PN_XNUM: u16 = 0xffff;

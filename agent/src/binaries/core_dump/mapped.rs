@@ -5,27 +5,15 @@
 
 use std::{io, os::unix::ffi::OsStrExt as _, path::Path, sync::OnceLock};
 
-use goblin::{
-    container::{Container, Ctx, Endian},
-    elf::{ProgramHeader, header, program_header::PT_NOTE},
-};
+use goblin::elf::{ProgramHeader, header, program_header::PT_NOTE};
 
 use crate::{
-    binaries::elf::build_id_in,
+    binaries::elf::{CONTEXT, SEGMENT_BYTES, build_id_in},
     process::{OpenError, RegularFile},
 };
 
 /// Bytes at the beginning of a file that are compared.
 pub(super) const START_BYTES: usize = 4096;
-
-/// Class and byte order of all supported files.
-const CONTEXT: Ctx = Ctx {
-    container: Container::Big,
-    le: Endian::Little,
-};
-
-/// Bytes of a program header.
-const SEGMENT_BYTES: usize = 56;
 
 /// A file that the process had mapped.
 #[derive(Debug)]

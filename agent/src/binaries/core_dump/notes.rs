@@ -15,7 +15,7 @@ use std::{
 use agent_common::{limits::MAX_KNOWN_THREADS, native::Registers};
 
 use super::{error::CoreError, status::Status};
-use crate::binaries::elf::Source;
+use crate::{binaries::elf::Source, process::maps::strip_deleted};
 
 /// Most notes: of each thread there are some.
 const MAX_NOTES: usize = 16 * MAX_THREADS;
@@ -28,9 +28,6 @@ const MAX_NOTE: u64 = 4096;
 
 /// Most bytes of the note of the files: sixteen times what the kernel writes by default.
 const MAX_FILE_NOTE: u64 = 64 << 20;
-
-/// Suffix that the kernel appends to the path of a removed file.
-const DELETED: &[u8] = b" (deleted)";
 
 /// Bytes of a note with the registers of a thread.
 #[cfg(test)]
@@ -271,10 +268,7 @@ impl Notes {
         for entry in entries {
             let name = names.next()?;
             let file = *known.entry(name).or_insert_with(|| {
-                let (path, is_deleted) = match name.strip_suffix(DELETED) {
-                    Some(path) => (path, true),
-                    None => (name, false),
-                };
+                let (path, is_deleted) = strip_deleted(name);
                 self.files
                     .push((OsString::from_vec(path.to_vec()).into(), is_deleted));
                 self.files.len() - 1

@@ -22,19 +22,19 @@ use super::{
 };
 
 /// Class and byte order of all supported files.
-const CONTEXT: Ctx = Ctx {
+pub(in crate::binaries) const CONTEXT: Ctx = Ctx {
     container: Container::Big,
     le: Endian::Little,
 };
 
 /// Bytes of a file header.
-const HEADER_BYTES: usize = header::header64::SIZEOF_EHDR;
+pub(in crate::binaries) const HEADER_BYTES: usize = header::header64::SIZEOF_EHDR;
 
 /// Bytes of a section header.
-const SECTION_BYTES: u64 = 64;
+pub(in crate::binaries) const SECTION_BYTES: usize = 64;
 
 /// Bytes of a program header.
-const SEGMENT_BYTES: u64 = 56;
+pub(in crate::binaries) const SEGMENT_BYTES: usize = 56;
 
 /// Most section headers: the range of `e_shnum`, of 16 bits.
 const MAX_SECTIONS: u64 = 0xffff;
@@ -143,7 +143,7 @@ impl<S: Source> Elf<S> {
 
     fn read_program_headers(&self) -> Result<Vec<ProgramHeader>, Error> {
         let count = self.header.e_phnum;
-        let bytes = u64::from(count) * SEGMENT_BYTES;
+        let bytes = u64::from(count) * SEGMENT_BYTES as u64;
         let table = self.bytes_at("program headers", self.header.e_phoff, bytes, bytes)?;
         ProgramHeader::parse(&table, 0, count.into(), CONTEXT).map_err(|source| Error::Malformed {
             what: "program headers",
@@ -161,8 +161,8 @@ impl<S: Source> Elf<S> {
             source,
         };
         let read = |count: u64| {
-            let limit = MAX_SECTIONS * SECTION_BYTES;
-            let bytes = count.saturating_mul(SECTION_BYTES);
+            let limit = MAX_SECTIONS * SECTION_BYTES as u64;
+            let bytes = count.saturating_mul(SECTION_BYTES as u64);
             let table = self.bytes_at("section headers", start, bytes, limit)?;
             let count = table.len() / SectionHeader::size(CONTEXT);
             SectionHeader::parse_from(&table, 0, count, CONTEXT).map_err(malformed)
