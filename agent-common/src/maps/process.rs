@@ -16,6 +16,12 @@ impl Children {
     /// Those that run the same program: what executes another one, the process itself too, is not profiled
     /// any more until the agent says so.
     pub const COPIES: Self = Self(2);
+
+    /// All of them, or none.
+    #[must_use]
+    pub const fn all_if(is_wanted: bool) -> Self {
+        if is_wanted { Self::ALL } else { Self::NONE }
+    }
 }
 
 /// What the agent has found out about a profiled process: the value of the map `PROCESSES`, whose key

@@ -110,9 +110,18 @@ impl Following {
     /// Which processes that a selected one starts are sampled without being asked about.
     pub(super) fn children_of(&self, pid: u32) -> Children {
         match self.members.get(&pid) {
+            Some(member) => self.children_by(member.by),
+            None => Children::all_if(self.children),
+        }
+    }
+
+    /// The same with one that is selected by this.
+    pub(super) fn children_by(&self, by: Match) -> Children {
+        match by {
             _ if self.children => Children::ALL,
-            Some(member) => children(member.by),
-            None => Children::NONE,
+            // After an exec a name is another one.
+            Match::Name => Children::COPIES,
+            Match::Group => Children::ALL,
         }
     }
 
@@ -219,14 +228,5 @@ impl Following {
         if self.left_out.len() < MAX_LEFT_OUT {
             self.left_out.insert(pid);
         }
-    }
-}
-
-/// What is sampled with a process that is selected by this.
-pub(super) fn children(by: Match) -> Children {
-    match by {
-        // After an exec a name is another one.
-        Match::Name => Children::COPIES,
-        Match::Group => Children::ALL,
     }
 }

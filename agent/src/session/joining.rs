@@ -3,17 +3,14 @@
 
 use std::time::Instant;
 
-use agent_common::{
-    maps::Children,
-    record::{ProcessEvent, ProcessEventKind},
-};
+use agent_common::record::{ProcessEvent, ProcessEventKind};
 use anyhow::Result;
 use tracing::debug;
 
 use super::{
     Session,
     end::has_ended,
-    following::{Answer, Member, PAUSE, PAUSE_FACTOR, children},
+    following::{Answer, Member, PAUSE, PAUSE_FACTOR},
     observer::{Followed, Observer},
     rescan::event,
 };
@@ -114,11 +111,7 @@ impl Session {
         if is_known || !following.has_room(pid) {
             return Ok(());
         }
-        let children = if following.children {
-            Children::ALL
-        } else {
-            children(by)
-        };
+        let children = following.children_by(by);
         if let Err(error) = self.bpf.add_process(pid, None, children) {
             debug!("process {pid} is left out: {error}");
             following.leave_out(pid);

@@ -361,9 +361,8 @@ impl Session {
         for finding in found {
             let pid = finding.process.pid;
             let with_children = match &self.following {
-                _ if children => Children::ALL,
                 Some(following) => following.children_of(pid),
-                None => Children::NONE,
+                None => Children::all_if(children),
             };
             self.bpf.add_process(pid, None, with_children)?;
             self.discovery.add(&finding);
@@ -381,12 +380,8 @@ impl Session {
 
     /// Adds the process that a capture is of and that has not run its program yet.
     pub(super) fn add_unstarted(&mut self, pid: u32, children: bool) -> Result<()> {
-        let with_children = if children {
-            Children::ALL
-        } else {
-            Children::NONE
-        };
-        self.bpf.add_process(pid, None, with_children)?;
+        self.bpf
+            .add_process(pid, None, Children::all_if(children))?;
         self.discovery.add_unstarted(pid);
         Ok(())
     }
