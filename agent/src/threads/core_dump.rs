@@ -16,7 +16,7 @@ use agent_common::{
 };
 
 use super::{
-    deadlocks::{DeadlockedThread, OwnedLock, cycles},
+    deadlocks::{DeadlockedThread, OwnedLock, cycles, deadlocked},
     locks::full_name,
     process::{awaited_word, system_call},
     reason::{ThreadAtRest, descriptors::FileKind, reason},
@@ -223,15 +223,7 @@ impl<S: Source> Reader<'_, S> {
             .collect();
         let mut cycles = cycles(&waiting);
         cycles.sort_unstable();
-        let cycles = cycles.into_iter().map(|cycle| {
-            let threads = cycle.into_iter().filter_map(|tid| {
-                Some(DeadlockedThread {
-                    tid,
-                    lock: self.owned.get(&tid)?.name.clone(),
-                })
-            });
-            threads.collect()
-        });
-        cycles.collect()
+        let deadlocks = cycles.iter().map(|cycle| deadlocked(cycle, &waiting));
+        deadlocks.collect()
     }
 }

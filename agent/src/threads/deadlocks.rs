@@ -69,15 +69,9 @@ impl Deadlocks {
             if all.len() >= MAX_DEADLOCKS && !is_known {
                 continue;
             }
-            let threads = cycle.iter().filter_map(|tid| {
-                Some(DeadlockedThread {
-                    tid: *tid,
-                    lock: waiting.get(tid)?.name.clone(),
-                })
-            });
             let seen = all.entry(identity).or_insert_with(|| Seen {
                 passes: 0,
-                threads: threads.collect(),
+                threads: deadlocked(&cycle, waiting),
             });
             seen.passes += 1;
         }
@@ -94,6 +88,20 @@ impl Deadlocks {
             .map(|(_, seen)| seen.threads.clone())
             .collect()
     }
+}
+
+/// The threads of a cycle, with their locks.
+pub(super) fn deadlocked(
+    cycle: &[u32],
+    waiting: &HashMap<u32, &OwnedLock>,
+) -> Vec<DeadlockedThread> {
+    let threads = cycle.iter().filter_map(|tid| {
+        Some(DeadlockedThread {
+            tid: *tid,
+            lock: waiting.get(tid)?.name.clone(),
+        })
+    });
+    threads.collect()
 }
 
 /// The cycles of threads, the one with the least id first.

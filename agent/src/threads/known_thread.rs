@@ -76,7 +76,7 @@ pub(super) enum Shown {
     Waiting(WaitReason),
     /// It waited as in [`KnownThread::last_wait`]: passes have seen it run, or wait for a processor, more often than it
     /// did by the kernel's accounts.
-    Earlier(WaitReason),
+    Earlier,
 }
 
 /// What a thread was doing.
@@ -204,9 +204,7 @@ impl KnownThread {
             Activity::Waiting | Activity::Woken if is_in_call => Shown::Waiting(self.reason),
             // Of a process that could not be read nothing is known.
             Activity::Waiting | Activity::Woken => Shown::Waiting(WaitReason::OTHER),
-            Activity::Earlier => {
-                Shown::Earlier(self.last_wait.map_or(WaitReason::OTHER, |wait| wait.reason))
-            }
+            Activity::Earlier => Shown::Earlier,
         };
         if let Shown::Waiting(reason) = self.shown
             && reason != WaitReason::RUNNABLE
@@ -233,7 +231,7 @@ impl KnownThread {
         match self.shown {
             Shown::Elsewhere { .. } => None,
             Shown::Waiting(reason) => Some(self.wait(reason)),
-            Shown::Earlier(_) => self.last_wait,
+            Shown::Earlier => self.last_wait,
         }
     }
 
@@ -401,7 +399,8 @@ mod tests {
                 Shown::Elsewhere { is_runnable: false } => 0,
                 Shown::Elsewhere { is_runnable: true } => 1,
                 Shown::Waiting(_) => 2,
-                Shown::Earlier(reason) => {
+                Shown::Earlier => {
+                    let reason = thread.shown_wait().unwrap().reason;
                     assert_eq!(reason, WaitReason::SLEEP);
                     3
                 }

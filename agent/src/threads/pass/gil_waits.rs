@@ -11,7 +11,6 @@ use super::{PassError, Passer};
 use crate::threads::{
     batch::BlockedThread,
     gil::{GilHolders, GilWait, Holder},
-    known_thread::Shown,
 };
 
 impl Passer {
@@ -20,9 +19,9 @@ impl Passer {
         let deadline = Instant::now() + self.limit;
         let is_concerned = |head: &&ThreadVisit| {
             let known = self.threads.get(&head.tid);
-            known.is_some_and(|known| match known.shown {
-                Shown::Elsewhere { .. } => true,
-                Shown::Waiting(reason) | Shown::Earlier(reason) => reason == WaitReason::GIL,
+            known.is_some_and(|known| {
+                let wait = known.shown_wait();
+                wait.is_none_or(|wait| wait.reason == WaitReason::GIL)
             })
         };
         let concerned = heads.iter().filter(is_concerned).map(|head| head.tgid);

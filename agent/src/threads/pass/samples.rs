@@ -28,9 +28,9 @@ impl Passer {
             self.batch.samples.push(sample);
             return;
         };
+        let wait = known.shown_wait();
         if let Some(times) = &self.records.gil_times {
-            let wait = known.shown_wait();
-            let is_now = !matches!(known.shown, Shown::Earlier(_));
+            let is_now = known.shown != Shown::Earlier;
             let holds = is_now && holders.holds(head.tgid, head.tid) == Some(true)
                 || wait.is_some_and(|wait| wait.stack.holds_gil);
             let waits = wait.is_some_and(|wait| wait.reason == WaitReason::GIL);
@@ -44,7 +44,7 @@ impl Passer {
                 is_runnable,
                 holds_gil: holders.holds(head.tgid, head.tid),
             });
-        } else if let Some(wait) = known.shown_wait() {
+        } else if let Some(wait) = wait {
             let sample = known.sample_of(&wait, time_ns, elapsed_ns);
             self.batch.samples.push(sample);
             if self.records.snapshot.is_some() {
