@@ -9,8 +9,8 @@ use agent::testing::commands::examine;
 use test_support::child;
 use xtask::interpreters;
 
-#[test]
-fn every_interpreter_is_described() {
+#[tokio::test]
+async fn every_interpreter_is_described() {
     for interpreter in interpreters::all().unwrap() {
         let mut child = child::start(
             Command::new(&interpreter.path)
@@ -27,7 +27,7 @@ fn every_interpreter_is_described() {
         let mut version = Vec::new();
         let mut output = BufReader::new(child.stdout.as_mut().unwrap());
         output.read_until(b' ', &mut version).unwrap();
-        let report = examine(child.id());
+        let report = examine(child.id()).await;
         let text = report.to_string();
         println!("{text}");
         drop(child.stdin.take());
@@ -42,8 +42,8 @@ fn every_interpreter_is_described() {
     }
 }
 
-#[test]
-fn the_report_on_a_shell_names_its_python_child() {
+#[tokio::test]
+async fn the_report_on_a_shell_names_its_python_child() {
     let interpreter = interpreters::all().unwrap().remove(0);
     let mut shell = child::start(
         Command::new("sh")
@@ -63,7 +63,7 @@ fn the_report_on_a_shell_names_its_python_child() {
         .unwrap()
         .read_exact(&mut ready)
         .unwrap();
-    let report = examine(shell.id());
+    let report = examine(shell.id()).await;
     drop(shell.stdin.take());
     shell.wait().unwrap();
     assert!(report.is_profilable());

@@ -66,7 +66,7 @@ pub fn replay_examination(folder: &Path, name: &str, rate: u32) -> String {
         let is_of_system = image.path.starts_with("/usr");
         NativeFile {
             name: String::from_utf8_lossy(file_name(&image.path)).into_owned(),
-            contents: Some(Contents {
+            contents: Ok(Contents {
                 has_unwind_table: true,
                 symbols: if is_of_system {
                     Symbols::Exported

@@ -8,14 +8,15 @@ use std::{
     collections::BTreeMap,
     fs,
     path::PathBuf,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use rustix::process::{Pid, Signal, getpriority_process, kill_process, setpriority_process};
 use tempfile::TempDir;
 
 use super::{
-    capture::Capture,
+    capture::{Capture, Running},
     folded::Frame,
     host::{Host, PROFILES, RATE, SECOND, cpu_ticks, service, wait_for_cpu},
     machine,
@@ -45,6 +46,9 @@ const HOSTILE: [(&str, &str); 14] = [
     ("restless", "forks"),
     ("restless", "environment"),
 ];
+
+/// Time in which doctor ends: it gives up what takes longer than ten seconds, and samples for one.
+const DOCTOR_LIMIT: Duration = Duration::from_secs(60);
 
 /// The marker of samples whose thread is not searched because that takes too long.
 const NOT_SEARCHED: &str = "[incomplete: searching the threads takes too long]";
@@ -309,4 +313,33 @@ fn searching_the_threads_of_a_process_has_a_budget() {
     // Each search takes a part of a millisecond, and a second has ten of them.
     assert!(left_out * 2 > all, "{left_out} of {all}");
     assert!(left_out < all, "{left_out} of {all}");
+}
+
+/// Doctor reads more of a process than an agent that samples it.
+#[test]
+fn doctor_answers_about_each() {
+    let _machine = machine::alone();
+    let folder = TempDir::new().unwrap();
+    fs::create_dir(folder.path().join("zoo")).unwrap();
+    for (program, what) in [
+        ("fake_files", "huge-tables"),
+        ("fake_files", "mappings"),
+        ("fake_python", "endless-code"),
+        ("fake_python", "absent-pages"),
+    ] {
+        let mut command = mortal(compile(&folder, &format!("zoo/{program}"), "-O1"));
+        command.arg(what);
+        let hostile = Target::from_command(command);
+        let pid = hostile.pid().to_string();
+        let mut doctor = Running::start(&["doctor", "--pid", &pid]);
+        let begun = Instant::now();
+        while !doctor.has_ended() {
+            let is_late = begun.elapsed() > DOCTOR_LIMIT;
+            assert!(!is_late, "{what}: doctor does not end");
+            thread::sleep(Duration::from_millis(10));
+        }
+        let report = String::from_utf8(doctor.finish().output).unwrap();
+        println!("{what}, {:.1} s:\n{report}", begun.elapsed().as_secs_f64());
+        assert!(report.contains("It can be profiled: "), "{what}: {report}");
+    }
 }

@@ -15,7 +15,7 @@ use crate::{
     config::Config,
     daemon::{QUARANTINE_PATH, QuarantineList},
     http_client::{Client, HttpProtocol},
-    process::fuse::silent_file_systems,
+    workers::Quarantined,
 };
 
 /// Time for the answer of the agent.
@@ -24,19 +24,27 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// What is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// File systems that did not answer when the process was examined.
-    pub file_systems: Vec<String>,
+    /// What the examination and the sampling of the process have left out, with the reasons.
+    pub here: Vec<(String, &'static str)>,
     /// By the agent of this host; [`None`] where none answers.
     pub by_agent: Option<QuarantineList>,
 }
 
 impl LeftOut {
-    /// Requests it from the agent with this configuration, or the default one.
+    /// Adds what workers have put into quarantine.
+    pub(super) fn add(&mut self, quarantined: Vec<Quarantined>) {
+        let named = quarantined.into_iter().map(|it| (it.name, it.reason));
+        self.here.extend(named);
+        self.here.sort_unstable();
+        self.here.dedup();
+    }
+
+    /// Requests what the agent with this configuration, or the default one, leaves out.
     ///
     /// # Errors
     ///
     /// When the configuration is given and not valid.
-    pub(super) async fn find(options: &DoctorOptions, folder: PathBuf) -> Result<Self> {
+    pub(super) async fn ask(&mut self, options: &DoctorOptions, folder: PathBuf) -> Result<()> {
         let run = RunOptions {
             config: options.config.clone(),
             ..RunOptions::default()
@@ -46,13 +54,11 @@ impl LeftOut {
             Err(error) if options.config.is_some() => return Err(error.into()),
             Err(_) => None,
         };
-        Ok(Self {
-            file_systems: silent_file_systems(),
-            by_agent: match socket {
-                Some(socket) => request(&socket.path).await,
-                None => None,
-            },
-        })
+        self.by_agent = match socket {
+            Some(socket) => request(&socket.path).await,
+            None => None,
+        };
+        Ok(())
     }
 }
 

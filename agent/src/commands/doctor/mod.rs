@@ -4,9 +4,10 @@
 //!
 //! Invariants: the examination loads nothing into the kernel; sampling loads the BPF programs for
 //! that second; the process is never stopped and nothing in it changes; whatever is wrong is part of
-//! the report, which is always complete.
+//! the report, which is always complete, also where the process cannot be read in time.
 
 mod dumps;
+mod examination;
 mod host;
 mod left_out;
 mod measured;
@@ -17,22 +18,16 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
 
-use agent_common::record::PythonUnwindStatus;
-
 #[cfg(feature = "testing")]
 pub use self::native::{Contents, NativeFile, Symbols};
 use self::{dumps::lacks_capabilities, host::HostReport};
-pub use self::{left_out::LeftOut, measured::Measured, native::NativeCode};
+pub use self::{examination::examine, left_out::LeftOut, measured::Measured, native::NativeCode};
 use super::{cli::DoctorOptions, record::SYMBOL_BYTES, standard_output::print};
 use crate::{
     aggregate::Filter,
-    bpf::{self, Requirement, requirements},
-    process::{self, Process, attach_hint},
+    bpf::{self, Requirement},
     profile::{CPU, Kind, Periods, RecordedExceptions},
-    python::{
-        self, Detector, Interpreter, Version,
-        remote::{self, ThreadStack},
-    },
+    python::{self, Interpreter, Version},
     session::{End, Examinations, SampleTimes, Scope, Session, Settings, Signals},
     threads::WaitRecords,
 };
@@ -46,13 +41,13 @@ use crate::{
 pub async fn run(options: &DoctorOptions, folder: PathBuf) -> anyhow::Result<ExitCode> {
     let Some(selection) = &options.process else {
         let mut report = HostReport::find(RATE);
-        report.left_out = LeftOut::find(options, folder).await?;
+        report.left_out.ask(options, folder).await?;
         print(&report)?;
         return Ok(status(report.is_profilable()));
     };
-    let mut report = examine(selection.find_one()?);
+    let mut report = examine(selection.find_one()?).await;
     report.measure().await;
-    report.left_out = LeftOut::find(options, folder).await?;
+    report.left_out.ask(options, folder).await?;
     print(&report)?;
     Ok(status(report.is_profilable()))
 }
@@ -71,9 +66,6 @@ const RATE: u32 = 99;
 /// Time that a process is sampled.
 const SAMPLED: Duration = Duration::from_secs(1);
 
-/// Most descendants of a process without Python that are examined.
-const MAX_DESCENDANTS: usize = 64;
-
 /// The report on a process.
 #[derive(Debug)]
 pub struct Report {
@@ -81,17 +73,17 @@ pub struct Report {
     pub pid: u32,
     /// Requirements on the system.
     pub requirements: Vec<Requirement>,
-    /// The process.
-    pub process: Result<About, process::Error>,
+    /// The process, or why it cannot be described.
+    pub process: anyhow::Result<About>,
     /// Its interpreter; [`None`] when there is no such process.
     pub python: Option<Result<Interpreter, python::Error>>,
     /// Its threads, if its interpreter could be read from outside.
-    pub threads: Option<Result<Threads, remote::Error>>,
+    pub threads: Option<anyhow::Result<Threads>>,
     /// If it does not run Python, its descendants that do, with their versions: programs are often
     /// started by wrappers.
     pub descendants: Vec<(u32, Version)>,
     /// Its native code; [`None`] when there is no such process.
-    pub native: Option<Result<NativeCode, process::Error>>,
+    pub native: Option<anyhow::Result<NativeCode>>,
     /// What its samples show, or why there are none; [`None`] until it was sampled.
     pub measured: Option<Result<Measured, String>>,
     /// What was left out because reading it takes too long.
@@ -99,7 +91,7 @@ pub struct Report {
 }
 
 /// A running process.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// Its comm.
     pub name: String,
@@ -124,88 +116,17 @@ pub struct Threads {
     pub frames: usize,
 }
 
-impl Threads {
-    fn of(stacks: &[ThreadStack]) -> Self {
-        let is_truncated = |stack: &&ThreadStack| {
-            !matches!(
-                stack.end,
-                PythonUnwindStatus::COMPLETE | PythonUnwindStatus::NO_FRAME
-            )
-        };
-        let truncated = stacks.iter().filter(is_truncated).count();
-        Self {
-            complete: stacks.len() - truncated,
-            truncated,
-            frames: stacks.iter().map(|stack| stack.frames.len()).sum(),
-        }
-    }
-}
-
-/// Examines a process from outside.
-#[must_use]
-pub fn examine(pid: u32) -> Report {
-    let found = Process::open(pid);
-    let detector = Detector::default();
-    let python = found.as_ref().ok().map(|process| detector.detect(process));
-    let descendants = match &python {
-        Some(Err(python::Error::NotPython { .. })) => python_descendants(pid, &detector),
-        _ => Vec::new(),
-    };
-    let threads = match (&found, &python) {
-        (Ok(process), Some(Ok(interpreter))) => {
-            Some(remote::threads(process, interpreter).map(|stacks| Threads::of(&stacks)))
-        }
-        _ => None,
-    };
-    let native = found.as_ref().ok().map(NativeCode::of);
-    Report {
-        pid,
-        requirements: requirements(),
-        process: found.map(|process| About::of(&process)),
-        python,
-        threads,
-        descendants,
-        native,
-        measured: None,
-        left_out: LeftOut::default(),
-    }
-}
-
-fn python_descendants(pid: u32, detector: &Detector) -> Vec<(u32, Version)> {
-    process::descendants(&[pid])
-        .into_iter()
-        .take(MAX_DESCENDANTS)
-        .filter_map(|descendant| {
-            let process = Process::open(descendant.pid).ok()?;
-            let python = detector.detect(&process).ok()?;
-            Some((descendant.pid, python.version))
-        })
-        .collect()
-}
-
-impl About {
-    fn of(process: &Process) -> Self {
-        Self {
-            name: process.comm().to_owned(),
-            executable: process.executable().to_owned(),
-            namespace_pids: process.namespace_pids().to_vec(),
-            has_own_mounts: process.has_own_mounts().ok(),
-            unreadable: match process.memory() {
-                Err(process::Error::Denied { .. }) => Some(attach_hint(process.pid())),
-                Ok(_) | Err(_) => None,
-            },
-        }
-    }
-}
-
 impl Report {
     /// Samples the process for a second, if a capture would start.
     ///
     /// Must be called within a tokio runtime.
     pub async fn measure(&mut self) {
         if self.is_profilable() {
-            let measured = sample(self.pid, SAMPLED).await;
+            let examinations = Examinations::new(true);
+            let workers = examinations.workers.clone();
+            let measured = sample(examinations, self.pid, SAMPLED).await;
             self.measured = Some(measured.map_err(|error| format!("{error:#}")));
+            self.left_out.add(workers.status().quarantined);
         }
     }
 
@@ -239,7 +160,7 @@ impl Report {
                 .unreadable
                 .as_ref()
                 .map(|hint| format!("permission to read process {} is missing: {hint}", self.pid)),
-            Err(error) => Some(error.to_string()),
+            Err(error) => Some(format!("{error:#}")),
         };
         let measured = match &self.measured {
             Some(Err(error)) => Some(error.clone()),
@@ -250,9 +171,12 @@ impl Report {
 }
 
 /// Samples a process as a capture would, and writes nothing.
-async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Measured> {
+async fn sample(
+    examinations: Examinations,
+    pid: u32,
+    duration: Duration,
+) -> anyhow::Result<Measured> {
     bpf::check_requirements()?;
-    let examinations = Examinations::new(true);
     let finding = examinations.examine(pid).await?;
     let mut signals = Signals::to_end()?;
     let settings = Settings {

@@ -1,25 +1,30 @@
 //! Native code of a process: which files have unwind tables, and which have symbols.
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result};
+use tokio::time::{Instant, timeout_at};
 
 use agent_common::maps::Mapping;
 
 use crate::{
     binaries::{
         elf::{DebugFiles, Elf, Source, Which},
-        executables::{Bytes, Executable, Executables},
+        executables::{Executable, MappedExecutables},
         unwind,
     },
-    process::{self, Process, RegularFile},
+    process::{Process, RegularFile},
+    session::Examinations,
     symbolize::perf_map::PerfMap,
+    workers::{Failure, Lane, Subject, Workers},
 };
 
 /// First address of the kernel's half of the address space.
 const KERNEL: u64 = 1 << 63;
+
+/// Time for one file, and for all.
+const LIMIT: Duration = Duration::from_secs(10);
+const ALL_LIMIT: Duration = Duration::from_secs(30);
 
 /// Native code of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,8 +49,19 @@ pub struct RunTime {
 pub struct NativeFile {
     /// Its file name.
     pub name: String,
-    /// Its contents; [`None`] if it could not be read.
-    pub contents: Option<Contents>,
+    /// Its contents, or why they are not known.
+    pub contents: Result<Contents, Unread>,
+}
+
+/// Why the contents of a file are not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// It cannot be opened, or is no ELF file.
+    Invalid,
+    /// It takes too long to read.
+    TooLong,
+    /// It was not its turn in the time for all files.
+    NotInTime,
 }
 
 /// Unwind tables and symbols of a file.
@@ -71,14 +87,17 @@ pub enum Symbols {
 }
 
 impl NativeCode {
-    /// Examines all executable mappings of a process.
+    /// Examines all executable mappings of a process; `mapped` is what a capture has read of them.
     ///
     /// # Errors
     ///
-    /// When the process has exited or may not be read.
-    pub(crate) fn of(process: &Process) -> Result<Self, process::Error> {
-        let code = Executables::default();
-        let mapped = code.read_mappings(process)?;
+    /// When the process has exited or may not be read, or when its perf map takes too long to read.
+    pub(super) async fn find(
+        examinations: &Examinations,
+        process: &Arc<Process>,
+        mapped: Option<MappedExecutables>,
+    ) -> Result<Self> {
+        let mapped = mapped.context("its mappings may not be read")?;
         let mappings = &mapped.mappings;
         let is_file = |mapping: &&Mapping| mapping.executable != Mapping::ANONYMOUS;
         // Several parts of a file may be mapped.
@@ -88,36 +107,70 @@ impl NativeCode {
             .map(|mapping| mapping.executable)
             .collect();
         let is_run_time = |mapping: &Mapping| !is_file(&mapping) && mapping.start < KERNEL;
-        let has_run_time = mappings.iter().any(is_run_time);
+        let run_time = if mappings.iter().any(is_run_time) {
+            Some(RunTime::find(&examinations.workers, process).await?)
+        } else {
+            None
+        };
+        let files = files
+            .into_iter()
+            .filter_map(|number| examinations.executables.get(number));
         Ok(Self {
-            files: files
-                .into_iter()
-                .filter_map(|number| code.get(number))
-                .map(|executable| NativeFile::of(process, &executable))
-                .collect(),
-            run_time: has_run_time.then(|| RunTime {
-                map: PerfMap::path(process),
-                has_map: PerfMap::default().refresh(process),
-            }),
+            files: NativeFile::find(&examinations.workers, process, files).await,
+            run_time,
+        })
+    }
+}
+
+impl RunTime {
+    async fn find(workers: &Workers, process: &Arc<Process>) -> Result<Self, Failure> {
+        let pid = process.pid();
+        let subject = Subject::new(("perf map", pid), format!("the perf map of process {pid}"));
+        let map = PerfMap::path(process);
+        let process = Arc::clone(process);
+        let refresh = move || PerfMap::default().refresh(&process);
+        let pending = workers.submit(Lane::Symbols, subject, LIMIT, refresh);
+        Ok(Self {
+            map,
+            has_map: pending.result().await?,
         })
     }
 }
 
 impl NativeFile {
-    fn of(process: &Process, executable: &Executable) -> Self {
-        let path = executable.path();
-        let name = path.file_name().unwrap_or(path.as_os_str());
-        let bytes = executable.bytes();
-        Self {
-            name: name.to_string_lossy().into_owned(),
-            contents: bytes.and_then(|bytes| Contents::of(process, path, bytes)),
+    async fn find(
+        workers: &Workers,
+        process: &Arc<Process>,
+        files: impl Iterator<Item = Arc<Executable>>,
+    ) -> Vec<Self> {
+        let submit = |executable: Arc<Executable>| {
+            let path = executable.path();
+            let name = path.file_name().unwrap_or(path.as_os_str());
+            let name = name.to_string_lossy().into_owned();
+            let subject = executable.subject();
+            let process = Arc::clone(process);
+            let read = move || Contents::of(&process, &executable);
+            (name, workers.submit(Lane::Tables, subject, LIMIT, read))
+        };
+        let submitted: Vec<_> = files.map(submit).collect();
+        let ends = Instant::now() + ALL_LIMIT;
+        let mut found = Vec::new();
+        for (name, pending) in submitted {
+            let contents = match timeout_at(ends, pending.result()).await {
+                Ok(Ok(contents)) => contents.ok_or(Unread::Invalid),
+                Ok(Err(_)) => Err(Unread::TooLong),
+                Err(_) => Err(Unread::NotInTime),
+            };
+            found.push(Self { name, contents });
         }
+        found
     }
 }
 
 impl Contents {
-    fn of(process: &Process, path: &Path, bytes: &Arc<Bytes>) -> Option<Self> {
-        let elf = Elf::read(Arc::clone(bytes)).ok()?;
+    fn of(process: &Process, executable: &Executable) -> Option<Self> {
+        let path = executable.path();
+        let elf = Elf::read(Arc::clone(executable.bytes()?)).ok()?;
         let has_all = has_functions(&elf, Which::All);
         let debug = if has_all && elf.has_debug_info() {
             None
@@ -162,11 +215,19 @@ fn has_functions<S: Source>(elf: &Elf<S>, which: Which) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_code_of_this_process_is_known() {
+    async fn code_of(process: Process) -> NativeCode {
+        let examinations = Examinations::new(true);
+        let mapped = examinations.executables.read_mappings(&process).unwrap();
+        NativeCode::find(&examinations, &Arc::new(process), Some(mapped))
+            .await
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_code_of_this_process_is_known() {
         let process = Process::open(std::process::id()).unwrap();
-        let code = NativeCode::of(&process).unwrap();
-        let executable = process.executable().file_name().unwrap();
+        let executable = process.executable().file_name().unwrap().to_owned();
+        let code = code_of(process).await;
         let own = code
             .files
             .iter()

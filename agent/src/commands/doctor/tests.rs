@@ -2,7 +2,7 @@
 
 use super::{
     About, LeftOut, Measured, NativeCode, Report, examine,
-    native::{Contents, NativeFile, RunTime, Symbols},
+    native::{Contents, NativeFile, RunTime, Symbols, Unread},
 };
 use crate::{
     bpf::{Requirement, Unmet},
@@ -77,12 +77,12 @@ fn what_is_wrong_is_said_with_what_to_do() {
     );
 }
 
-#[test]
-fn a_process_that_is_not_there_is_reported() {
-    let report = examine(u32::MAX);
+#[tokio::test]
+async fn a_process_that_is_not_there_is_reported() {
+    let report = examine(u32::MAX).await;
     assert!(matches!(
-        report.process,
-        Err(process::Error::NoSuchProcess { .. })
+        report.process.as_ref().unwrap_err().downcast_ref(),
+        Some(process::Error::NoSuchProcess { .. })
     ));
     assert!(report.python.is_none());
     assert!(
@@ -92,9 +92,9 @@ fn a_process_that_is_not_there_is_reported() {
     );
 }
 
-#[test]
-fn this_program_is_not_python() {
-    let report = examine(std::process::id());
+#[tokio::test]
+async fn this_program_is_not_python() {
+    let report = examine(std::process::id()).await;
     assert!(report.is_profilable());
     let text = report.to_string();
     let advice = format!("It can be profiled: agent --pid {}\n", report.pid);
@@ -108,7 +108,7 @@ fn this_program_is_not_python() {
 fn file(name: &str, symbols: Symbols, has_unwind_table: bool) -> NativeFile {
     NativeFile {
         name: name.to_owned(),
-        contents: Some(Contents {
+        contents: Ok(Contents {
             has_unwind_table,
             symbols,
             has_debug_info: symbols == Symbols::All,
@@ -166,7 +166,7 @@ fn what_native_frames_lack_is_listed() {
     files.push(file("a\nb", Symbols::Exported, false));
     files.push(NativeFile {
         name: "gone".to_owned(),
-        contents: None,
+        contents: Err(Unread::Invalid),
     });
     let run_time = RunTime {
         map: PathBuf::from("/tmp/perf-7.map"),
@@ -237,9 +237,9 @@ fn events_that_are_not_available_are_named() {
     );
 }
 
-#[test]
-fn a_capture_that_does_not_start_is_an_obstacle() {
-    let mut report = examine(std::process::id());
+#[tokio::test]
+async fn a_capture_that_does_not_start_is_an_obstacle() {
+    let mut report = examine(std::process::id()).await;
     assert!(report.is_profilable());
     report.measured = Some(Err("the kernel refused".to_owned()));
     assert!(!report.is_profilable());
@@ -250,9 +250,9 @@ fn a_capture_that_does_not_start_is_an_obstacle() {
     );
 }
 
-#[test]
-fn what_is_left_out_is_bounded() {
-    let mut report = examine(std::process::id());
+#[tokio::test]
+async fn what_is_left_out_is_bounded() {
+    let mut report = examine(std::process::id()).await;
     assert!(!report.to_string().contains("Left out"));
     let subject = |number| QuarantinedSubject {
         name: format!("process {number}"),
@@ -260,7 +260,10 @@ fn what_is_left_out_is_bounded() {
         seconds: 12,
     };
     report.left_out = LeftOut {
-        file_systems: vec!["the file system at /mnt/\x1ba".to_owned()],
+        here: vec![(
+            "the file system at /mnt/\x1ba".to_owned(),
+            "it does not answer",
+        )],
         by_agent: Some(QuarantineList {
             count: 150,
             subjects: (1..=100).map(subject).collect(),
@@ -281,9 +284,9 @@ fn what_is_left_out_is_bounded() {
     assert!(text.contains("                and 140 more\n"), "{text}");
 }
 
-#[test]
-fn a_dump_needs_no_programs() {
-    let mut report = examine(std::process::id());
+#[tokio::test]
+async fn a_dump_needs_no_programs() {
+    let mut report = examine(std::process::id()).await;
     report.requirements = vec![Requirement {
         name: "permission to profile",
         met: Err(Unmet::Capabilities("CAP_BPF".to_owned())),

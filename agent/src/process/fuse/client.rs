@@ -70,13 +70,6 @@ struct SilentFileSystem {
     since: Instant,
 }
 
-/// The names of file systems that did not answer, and are left alone for some minutes.
-#[must_use]
-pub fn silent_file_systems() -> Vec<String> {
-    let given_up = HELPERS.given_up();
-    given_up.silent.iter().map(|it| it.name.clone()).collect()
-}
-
 /// Refers to the file at `path` in the root directory `root`, which leads through `file_system`.
 pub(super) fn find(root: &OwnedFd, path: &Path, file_system: &FileSystem) -> io::Result<OwnedFd> {
     let path = path.as_os_str().as_bytes();

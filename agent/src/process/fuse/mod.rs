@@ -21,7 +21,6 @@ mod mounts;
 mod protocol;
 mod walk;
 
-pub use client::silent_file_systems;
 pub use helper::{SUBCOMMAND, run};
 #[cfg(feature = "fuzzing")]
 pub use mountinfo::parse as parse_mounts;

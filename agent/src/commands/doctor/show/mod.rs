@@ -18,7 +18,6 @@ use crate::{
         self, Interpreter,
         inspect::Flavour,
         layouts::{LayoutSource, RejectedSource},
-        remote,
     },
     text::printable,
 };
@@ -60,7 +59,7 @@ impl Report {
         writeln!(formatter, "Native frames")?;
         match code {
             Ok(code) => native::write_code(formatter, code)?,
-            Err(error) => line(formatter, "unwinding", &format!("unknown: {error}"))?,
+            Err(error) => line(formatter, "unwinding", &format!("unknown: {error:#}"))?,
         }
         match &self.measured {
             Some(Ok(measured)) => native::write_measured(formatter, measured),
@@ -120,7 +119,7 @@ impl Report {
 
 fn write_threads(
     formatter: &mut fmt::Formatter<'_>,
-    threads: &Result<Threads, remote::Error>,
+    threads: &anyhow::Result<Threads>,
 ) -> fmt::Result {
     let text = match threads {
         Ok(Threads {
@@ -138,7 +137,7 @@ fn write_threads(
             "{complete} with complete stacks, {truncated} truncated, read from outside (a running \
              thread may change meanwhile)"
         ),
-        Err(error) => error.to_string(),
+        Err(error) => format!("{error:#}"),
     };
     line(formatter, "threads", &text)
 }

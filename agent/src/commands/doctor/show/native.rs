@@ -6,7 +6,7 @@ use super::rows::{line, path};
 use crate::{
     commands::doctor::{
         measured::Measured,
-        native::{Contents, NativeCode, NativeFile, RunTime, Symbols},
+        native::{Contents, NativeCode, NativeFile, RunTime, Symbols, Unread},
     },
     text::plural,
 };
@@ -14,10 +14,19 @@ use crate::{
 /// Most files listed per finding.
 const MOST_LISTED: usize = 5;
 
+/// What is said of files that were not read.
+const UNREAD: [(Unread, &str); 3] = [
+    (Unread::Invalid, "cannot be read"),
+    (Unread::TooLong, "takes too long to read"),
+    (
+        Unread::NotInTime,
+        "was not read: all files together take too long",
+    ),
+];
+
 /// Writes which files have unwind tables and symbols.
 pub(crate) fn write_code(formatter: &mut fmt::Formatter<'_>, code: &NativeCode) -> fmt::Result {
     let files = &*code.files;
-    let is_readable = |file: &&NativeFile| file.contents.is_some();
     let has_table = |contents: &Contents| contents.has_unwind_table;
     let with_tables = number(files, has_table);
     let tables = if with_tables == files.len() {
@@ -26,11 +35,13 @@ pub(crate) fn write_code(formatter: &mut fmt::Formatter<'_>, code: &NativeCode) 
         format!("{}, {with_tables} with unwind tables", counted(files.len()))
     };
     line(formatter, "unwinding", &tables)?;
-    let unreadable = files.iter().filter(|file| !is_readable(file));
-    write_files(formatter, unreadable, "cannot be read")?;
+    for (unread, what) in UNREAD {
+        let such = files.iter().filter(|file| file.contents == Err(unread));
+        write_files(formatter, such, what)?;
+    }
     let without = files
         .iter()
-        .filter(|file| file.contents.is_some_and(|it| !has_table(&it)));
+        .filter(|file| file.contents.is_ok_and(|it| !has_table(&it)));
     write_files(
         formatter,
         without,
@@ -106,7 +117,7 @@ fn write_names(formatter: &mut fmt::Formatter<'_>, files: &[NativeFile]) -> fmt:
     line(formatter, "names", &texts.join(", "))?;
     let without = files
         .iter()
-        .filter(|file| file.contents.is_some_and(|it| it.symbols == Symbols::None));
+        .filter(|file| file.contents.is_ok_and(|it| it.symbols == Symbols::None));
     write_files(formatter, without, "its frames are addresses")?;
     let text = match number(files, |contents| contents.has_debug_info) {
         0 => "no file with debugging information".to_owned(),
@@ -133,7 +144,7 @@ fn write_files<'a>(
 }
 
 fn number(files: &[NativeFile], is_one: impl Fn(&Contents) -> bool) -> usize {
-    let contents = files.iter().filter_map(|file| file.contents.as_ref());
+    let contents = files.iter().filter_map(|file| file.contents.as_ref().ok());
     contents.filter(|contents| is_one(contents)).count()
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use super::rows::line;
 use crate::{bpf::Requirement, commands::doctor::left_out::LeftOut, daemon::QuarantinedSubject};
 
-/// Most rows of what the agent of the host leaves out.
+/// Most rows of what is left out here, and by the agent of the host.
 const MOST_LEFT_OUT: usize = 10;
 
 /// Writes what is left out, if anything is.
@@ -13,18 +13,18 @@ pub(in crate::commands::doctor) fn write_left_out(
     formatter: &mut fmt::Formatter<'_>,
     left_out: &LeftOut,
 ) -> fmt::Result {
-    let LeftOut {
-        file_systems,
-        by_agent,
-    } = left_out;
+    let LeftOut { here, by_agent } = left_out;
     let by_agent = by_agent.as_ref().filter(|list| list.count != 0);
-    if file_systems.is_empty() && by_agent.is_none() {
+    if here.is_empty() && by_agent.is_none() {
         return Ok(());
     }
     writeln!(formatter, "Left out")?;
-    for name in file_systems {
-        line(formatter, "here", &format!("{name}: it does not answer"))?;
+    let mut name = "here";
+    for (it, reason) in here.iter().take(MOST_LEFT_OUT) {
+        line(formatter, name, &format!("{it}: {reason}"))?;
+        name = "";
     }
+    write_rest(formatter, here.len())?;
     let Some(list) = by_agent else {
         return Ok(());
     };
@@ -42,7 +42,12 @@ pub(in crate::commands::doctor) fn write_left_out(
         )?;
         name = "";
     }
-    match list.count.saturating_sub(MOST_LEFT_OUT) {
+    write_rest(formatter, list.count)
+}
+
+/// Says how many of `count` are not shown.
+fn write_rest(formatter: &mut fmt::Formatter<'_>, count: usize) -> fmt::Result {
+    match count.saturating_sub(MOST_LEFT_OUT) {
         0 => Ok(()),
         rest => line(formatter, "", &format!("and {rest} more")),
     }
