@@ -116,8 +116,11 @@ impl End {
 
 /// Whether a process has ended, even if its parent has not waited for it.
 pub(super) fn has_ended(pid: u32) -> bool {
-    let Ok(process) = watch(pid) else {
-        return true;
+    let process = match watch(pid) {
+        Ok(process) => process,
+        Err(Errno::SRCH | Errno::INVAL) => return true,
+        // For example too many open files: it says nothing of the process.
+        Err(_) => return false,
     };
     let mut polled = [PollFd::new(&process, PollFlags::IN)];
     matches!(poll(&mut polled, Some(&Timespec::default())), Ok(1..))

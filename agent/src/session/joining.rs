@@ -90,7 +90,7 @@ impl Session {
             Answer::OfAll(all, took) => {
                 let pause = PAUSE.max(took.saturating_mul(PAUSE_FACTOR));
                 following.next_look = Some(Instant::now() + pause);
-                let mut result = Ok(());
+                let mut result = self.remove_ended(observer);
                 for (pid, by) in all {
                     // The event of one that was just forked is on its way.
                     if !self.bpf.has_process(pid)? {
@@ -148,14 +148,17 @@ impl Session {
         }
     }
 
-    /// Looks at all processes if it is time to, and removes those that have ended without an event.
-    pub(super) fn look_around<O: Observer>(&mut self, observer: &mut O) -> Result<()> {
-        let Some(following) = &mut self.following else {
-            return Ok(());
-        };
-        following.look(&self.examinations.workers);
-        let members: Vec<_> = following.members.keys().copied().collect();
-        for pid in members {
+    /// Looks at all processes if it is time to.
+    pub(super) fn look_around(&mut self) {
+        if let Some(following) = &mut self.following {
+            following.look(&self.examinations.workers);
+        }
+    }
+
+    /// Removes the followed processes that have ended without an event.
+    fn remove_ended<O: Observer>(&mut self, observer: &mut O) -> Result<()> {
+        let members = self.following.iter().flat_map(|it| it.members.keys());
+        for pid in members.copied().collect::<Vec<_>>() {
             if has_ended(pid) || !self.bpf.has_process(pid)? {
                 self.bpf.remove_process(pid)?;
                 self.on_event(&event(ProcessEventKind::EXITED, pid), observer)?;

@@ -67,7 +67,7 @@ impl Session {
                 if let Some(passes) = &mut self.passes {
                     passes.supervise()?;
                 }
-                self.look_around(observer)?;
+                self.look_around();
                 self.forget_due()?;
                 if self.profiles.take_lost() {
                     warn!("stacks were dropped because too much was waiting: they are sent again");
