@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     num::NonZeroU32,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -58,6 +59,8 @@ impl ProfileTiming {
 #[derive(Default)]
 pub(super) struct ProfileBuilder {
     executables: Interner<Executable>,
+    /// By the address of an executable that [`Self::native_frames`] refers to.
+    executable_ids: HashMap<usize, ExecutableId>,
     functions: Interner<Function>,
     locations: Interner<Location>,
     stacks: Interner<Stack>,
@@ -250,13 +253,13 @@ impl ProfileBuilder {
         } = &entry.frame;
         let mut address = *address;
         let mut functions = functions.as_deref().unwrap_or_default();
-        let name = executable.name();
-        let unnamed = [NativeFunction {
-            name: name.as_ref().into(),
-            file: None,
-            line: None,
-        }];
+        let unnamed;
         if functions.is_empty() && executable.kind == ExecutableKind::Anonymous {
+            unnamed = [NativeFunction {
+                name: executable.name().as_ref().into(),
+                file: None,
+                line: None,
+            }];
             // Without a name the addresses of such code say nothing, and are others in the next run.
             functions = &unnamed;
             address = 0;
@@ -278,12 +281,18 @@ impl ProfileBuilder {
                 line: function.line,
             }
         });
+        let executables = &mut self.executables;
+        let executable = *self
+            .executable_ids
+            .entry(Arc::as_ptr(executable) as usize)
+            .or_insert_with(|| {
+                let model = &**executable;
+                ExecutableId(executables.index_of(model, || model.clone()))
+            });
         let location = Location {
             lines: lines.collect(),
             code: Some(CodeAddress {
-                executable: ExecutableId(
-                    self.executables.index_of(executable, || executable.clone()),
-                ),
+                executable,
                 address,
             }),
         };

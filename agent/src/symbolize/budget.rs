@@ -101,13 +101,29 @@ impl CpuAccount {
         }
     }
 
-    /// What may be used at `now`.
-    pub(super) fn left(&mut self, now: Instant) -> Duration {
+    /// Adds what has been earned until `now`; returns what is more than the burst, in seconds.
+    pub(super) fn earn(&mut self, now: Instant) -> f64 {
         let elapsed = now.saturating_duration_since(self.at).as_secs_f64();
-        let added = elapsed * self.share.per_second.as_secs_f64();
         self.at = now;
-        self.left = (self.left + added).min(self.share.burst.as_secs_f64());
+        self.add(elapsed * self.share.per_second.as_secs_f64())
+    }
+
+    /// Adds some seconds; returns what is more than the burst.
+    pub(super) fn add(&mut self, seconds: f64) -> f64 {
+        let sum = self.left + seconds;
+        self.left = sum.min(self.share.burst.as_secs_f64());
+        sum - self.left
+    }
+
+    /// What may be used now.
+    pub(super) fn left(&self) -> Duration {
         Duration::try_from_secs_f64(self.left).unwrap_or_default()
+    }
+
+    /// Whether something may be begun that takes about so long: something that takes longer than a burst when
+    /// nothing of that was used.
+    pub(super) fn affords(&self, expected: Duration) -> bool {
+        self.left > 0.0 && self.left >= expected.min(self.share.burst).as_secs_f64()
     }
 
     /// Subtracts what was used; the debt is at most the burst.
@@ -130,16 +146,44 @@ mod tests {
             per_second: milliseconds(10),
         };
         let mut account = CpuAccount::new(share, now);
-        assert_eq!(account.left(now), milliseconds(100));
+        let left = |account: &mut CpuAccount, at| {
+            account.earn(at);
+            account.left()
+        };
+        assert_eq!(left(&mut account, now), milliseconds(100));
         account.spend(milliseconds(150));
-        assert_eq!(account.left(now), Duration::ZERO);
-        assert_eq!(account.left(now + milliseconds(4000)), Duration::ZERO);
-        let left = account.left(now + milliseconds(6000));
-        assert!((9..=10).contains(&left.as_millis()), "{left:?}");
+        assert_eq!(left(&mut account, now), Duration::ZERO);
+        let later = now + milliseconds(4000);
+        assert_eq!(left(&mut account, later), Duration::ZERO);
+        let some = left(&mut account, now + milliseconds(6000));
+        assert!((9..=10).contains(&some.as_millis()), "{some:?}");
         // Not more than the burst, in either direction.
         account.spend(milliseconds(100_000));
-        let left = account.left(now + milliseconds(16_500));
-        assert!((4..=5).contains(&left.as_millis()), "{left:?}");
-        assert_eq!(account.left(now + milliseconds(1 << 20)), milliseconds(100));
+        let some = left(&mut account, now + milliseconds(16_500));
+        assert!((4..=5).contains(&some.as_millis()), "{some:?}");
+        let surplus = account.earn(now + milliseconds(26_500));
+        assert!((0.0..0.01).contains(&surplus), "{surplus}");
+        let surplus = account.earn(now + milliseconds(36_500));
+        assert!((0.0..0.11).contains(&surplus), "{surplus}");
+        assert_eq!(account.left(), milliseconds(100));
+    }
+
+    #[test]
+    fn what_takes_longer_than_a_burst_is_begun_with_a_full_account() {
+        let now = Instant::now();
+        let share = CpuShare {
+            burst: Duration::from_secs(2),
+            per_second: Duration::from_millis(1),
+        };
+        let mut account = CpuAccount::new(share, now);
+        let long = Duration::from_secs(3);
+        assert!(account.affords(long));
+        account.spend(Duration::from_millis(500));
+        assert!(!account.affords(long));
+        assert!(account.affords(Duration::from_secs(1)));
+        account.earn(now + Duration::from_secs(501));
+        assert!(account.affords(long));
+        account.spend(long);
+        assert!(!account.affords(Duration::ZERO));
     }
 }

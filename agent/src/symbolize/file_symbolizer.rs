@@ -5,12 +5,16 @@
 //! A job takes what it needs out of the symbolizer; what one finds that takes too long for a window is
 //! in the profiles of later windows, and names do not wait for it.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
 use agent_common::record::{NativeFrame, NativeKind};
+use foldhash::HashMap;
 use tracing::debug;
 
 use super::{
@@ -34,6 +38,9 @@ const NAMES_LIMIT: Duration = Duration::from_secs(20);
 const DETAILS_LIMIT: Duration = Duration::from_secs(20);
 const OPENING_LIMIT: Duration = Duration::from_secs(120);
 
+/// How long a file that costs much to open waits until others have left enough CPU time for it.
+const MOST_PATIENCE: Duration = Duration::from_secs(10 * 60);
+
 /// How long a window waits for what is not a name.
 const DETAILS_WAIT: Duration = Duration::from_secs(5);
 
@@ -45,6 +52,10 @@ pub(super) struct FileSymbolizer {
     late: Option<RunningJob>,
     /// The file whose details were looked up first the last time: others are first then.
     first: u32,
+    /// Since when files are to be opened, by their numbers.
+    unopened: HashMap<u32, Instant>,
+    /// What a look-up in a file has cost the last time, by the number of the file.
+    look_up_times: HashMap<u32, Duration>,
     /// [`None`] where CPU time is not limited.
     accounts: Option<Accounts>,
     totals: LookupTotals,
@@ -98,6 +109,8 @@ impl FileSymbolizer {
             symbols: SymbolCache::new(symbol_bytes - result_bytes),
             late: None,
             first: 0,
+            unopened: HashMap::default(),
+            look_up_times: HashMap::default(),
             accounts: None,
             totals: LookupTotals::default(),
             workers,
@@ -126,6 +139,8 @@ impl FileSymbolizer {
             executable.is_some_and(|executable| executable.bytes().is_some())
         };
         self.symbols.retain(is_kept);
+        self.unopened.retain(|file, _| is_kept(*file));
+        self.look_up_times.retain(|file, _| is_kept(*file));
     }
 
     /// Drops the symbols of files, which can be read again, and keeps the results.
@@ -204,13 +219,12 @@ impl FileSymbolizer {
         let next = jobs.partition_point(|job| job.executable <= self.first);
         jobs.rotate_left(next);
         self.first = jobs.first().map_or(0, LookupJob::executable);
-        // What costs little is not to wait for what costs much.
-        jobs.sort_by_key(cost);
+        self.sort_by_cost(&mut jobs);
         let mut running = Vec::new();
         let mut has_opened = false;
         for job in jobs {
             let cost = cost(&job);
-            let allowance = self.allowance(cost);
+            let allowance = self.allowance(&job, cost);
             match allowance.filter(|_| !self.workers.is_quarantined(&details_of(&job))) {
                 Some(allowance) => {
                     has_opened |= allowance == Allowance::LookUps(1);
@@ -231,19 +245,40 @@ impl FileSymbolizer {
         has_opened
     }
 
+    /// What costs little is not to wait for what costs much.
+    fn sort_by_cost(&self, jobs: &mut [LookupJob]) {
+        jobs.sort_by_cached_key(|job| {
+            let opening = job.opening_time().unwrap_or(Duration::MAX);
+            let each = self.look_up_times.get(&job.executable).copied();
+            (cost(job), opening, each)
+        });
+    }
+
     /// What a job may do; [`None`] where it is not to be done now.
-    fn allowance(&mut self, cost: Cost) -> Option<Allowance> {
+    fn allowance(&mut self, job: &LookupJob, cost: Cost) -> Option<Allowance> {
         if let Some(left) = self.haste.time_left() {
             return (!left.is_zero()).then_some(Allowance::Cpu(left));
         }
         let Some(accounts) = &mut self.accounts else {
             return Some(Allowance::Unlimited);
         };
-        let left = accounts.of(cost).left(Instant::now());
+        let now = Instant::now();
+        accounts.earn(now);
         match cost {
-            _ if left.is_zero() => None,
-            Cost::LookUps => Some(Allowance::Cpu(left)),
-            Cost::Opening => self.late.is_none().then_some(Allowance::LookUps(1)),
+            Cost::LookUps => {
+                let left = accounts.look_ups.left();
+                (!left.is_zero()).then_some(Allowance::Cpu(left))
+            }
+            Cost::Opening => {
+                let since = *self.unopened.entry(job.executable).or_insert(now);
+                let expected = match job.opening_time() {
+                    // Others are opened again and again.
+                    _ if now.duration_since(since) >= MOST_PATIENCE => Duration::ZERO,
+                    expected => expected.unwrap_or_default(),
+                };
+                let may_open = self.late.is_none() && accounts.opening.affords(expected);
+                may_open.then_some(Allowance::LookUps(1))
+            }
         }
     }
 
@@ -318,6 +353,15 @@ impl FileSymbolizer {
             accounts.of(cost).spend(results.used);
         }
         self.totals.cpu += results.used;
+        if cost == Some(Cost::Opening) {
+            self.unopened.remove(&file);
+        } else if cost == Some(Cost::LookUps) {
+            let complete = results.found.iter().filter(|(_, it)| it.is_complete);
+            let count = u32::try_from(complete.count()).unwrap_or(u32::MAX);
+            if let Some(each) = results.used.checked_div(count) {
+                self.look_up_times.insert(file, each);
+            }
+        }
         debug!(
             "looked up {} addresses of file {file} in {:?} of CPU time (cost: {cost:?})",
             results.found.len(),
@@ -331,6 +375,13 @@ impl FileSymbolizer {
 }
 
 impl Accounts {
+    /// Adds what has been earned. What opening files does not need is for look-ups.
+    fn earn(&mut self, now: Instant) {
+        let surplus = self.opening.earn(now);
+        self.look_ups.earn(now);
+        self.look_ups.add(surplus);
+    }
+
     fn of(&mut self, cost: Cost) -> &mut CpuAccount {
         match cost {
             Cost::LookUps => &mut self.look_ups,
@@ -367,204 +418,4 @@ fn addresses(frames: &[(u32, NativeFrame)]) -> BTreeMap<u32, Vec<u64>> {
         addresses.dedup();
     }
     files
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Allowance, Cost, FileSymbolizer, addresses};
-    use crate::{
-        binaries::{elf::Elf, executables::Executables},
-        process::Process,
-        symbolize::{
-            CpuShare, CpuShares, Haste,
-            elf_symbols::{ElfSymbols, SymbolLimits},
-        },
-        workers::Workers,
-    };
-    use agent_common::record::{NativeFrame, NativeKind};
-    use std::{fs::File, time::Duration};
-
-    /// The executables of this process, and frames in functions of its program.
-    fn own_frames() -> (Executables, [(u32, NativeFrame); 2]) {
-        let process = Process::open(std::process::id()).unwrap();
-        let executables = Executables::default();
-        let mappings = executables.read_mappings(&process).unwrap().mappings;
-        let functions: [fn(); 2] = [one, other];
-        let frames = functions.map(|function| {
-            let address = function as usize as u64;
-            let mapping = mappings
-                .iter()
-                .find(|mapping| (mapping.start..mapping.end).contains(&address))
-                .unwrap();
-            let frame = NativeFrame {
-                address: address.wrapping_sub(mapping.bias),
-                id_or_count: mapping.executable,
-                kind: NativeKind::FILE,
-            };
-            (process.pid(), frame)
-        });
-        (executables, frames)
-    }
-
-    #[inline(never)]
-    fn one() {
-        std::hint::black_box(1);
-    }
-
-    #[inline(never)]
-    fn other() {
-        std::hint::black_box(2);
-    }
-
-    fn symbolizer() -> FileSymbolizer {
-        FileSymbolizer::new(16 << 20, Workers::default(), Haste::default())
-    }
-
-    const NONE: CpuShare = CpuShare {
-        burst: Duration::ZERO,
-        per_second: Duration::ZERO,
-    };
-
-    const ENOUGH: CpuShare = CpuShare {
-        burst: Duration::from_secs(100),
-        per_second: Duration::ZERO,
-    };
-
-    /// The name of each frame, and whether it has a line.
-    fn found(
-        symbolizer: &mut FileSymbolizer,
-        executables: &Executables,
-        frames: &[(u32, NativeFrame); 2],
-    ) -> [Option<(String, bool)>; 2] {
-        frames.map(|(_, frame)| {
-            let result = symbolizer.find(executables, frame.id_or_count, frame.address)?;
-            let function = result.functions.as_ref().unwrap().last().unwrap().clone();
-            let name = function.name.rsplit("::").next().unwrap().to_owned();
-            Some((name, function.line.is_some()))
-        })
-    }
-
-    fn expected(has_line: bool) -> [Option<(String, bool)>; 2] {
-        ["one", "other"].map(|name| Some((name.to_owned(), has_line)))
-    }
-
-    #[test]
-    fn results_are_cached_across_windows() {
-        let (executables, frames) = own_frames();
-        let mut symbolizer = symbolizer();
-        symbolizer.prepare(&executables, &frames);
-        let totals = symbolizer.totals();
-        assert_eq!((totals.addresses, totals.incomplete), (2, 0));
-        for _ in 0..3 {
-            // Not even the symbols of the file are needed.
-            symbolizer.release_memory();
-            symbolizer.prepare(&executables, &frames);
-            assert_eq!(
-                found(&mut symbolizer, &executables, &frames),
-                expected(true)
-            );
-            assert_eq!(symbolizer.totals(), totals);
-        }
-    }
-
-    #[test]
-    fn names_come_first_and_lines_as_the_cpu_time_allows() {
-        let (executables, frames) = own_frames();
-        let mut symbolizer = symbolizer();
-        let mut window = |opening, look_ups| {
-            symbolizer.limit_cpu(CpuShares { opening, look_ups });
-            symbolizer.prepare(&executables, &frames);
-            let found = found(&mut symbolizer, &executables, &frames);
-            (found, symbolizer.totals().incomplete)
-        };
-        assert_eq!(window(NONE, ENOUGH), (expected(false), 2), "it is not open");
-        assert_eq!(window(NONE, NONE), (expected(false), 4));
-        let ([one, other], incomplete) = window(ENOUGH, NONE);
-        let lines = [one.unwrap().1, other.unwrap().1];
-        assert_eq!((lines, incomplete), ([true, false], 5), "it is opened");
-        assert_eq!(window(NONE, ENOUGH), (expected(true), 5));
-    }
-
-    #[test]
-    fn a_window_has_what_was_found_when_the_time_is_over() {
-        let (executables, frames) = own_frames();
-        let mut symbolizer = symbolizer();
-        let file = frames[0].1.id_or_count;
-        let wanted = addresses(&frames).remove(&file).unwrap();
-        let job = symbolizer.job(&executables, file, wanted).unwrap();
-        let results = job.run(Allowance::LookUps(1));
-        let complete = results.found.iter().filter(|(_, it)| it.is_complete);
-        assert_eq!((results.found.len(), complete.count()), (2, 1));
-        symbolizer.accept(file, Some(Cost::Opening), Ok(results));
-        symbolizer.prepare(&executables, &frames);
-        assert_eq!(
-            found(&mut symbolizer, &executables, &frames),
-            expected(true)
-        );
-    }
-
-    #[test]
-    fn debugging_information_that_is_unusable_is_not_read_again() {
-        let (executables, frames) = own_frames();
-        let mut symbolizer = symbolizer();
-        let elf = Elf::read(File::open("/proc/self/exe").unwrap()).unwrap();
-        let limits = SymbolLimits {
-            debug_bytes_at_once: 1,
-            ..SymbolLimits::default()
-        };
-        let mut symbols = ElfSymbols::load(elf, None, &limits);
-        symbols.find(frames[0].1.address);
-        let file = frames[0].1.id_or_count;
-        symbolizer.symbols.insert(file, Box::new(symbols));
-        symbolizer.release_memory();
-        symbolizer.prepare(&executables, &frames);
-        assert_eq!(
-            found(&mut symbolizer, &executables, &frames),
-            expected(false)
-        );
-        // Nothing is left to be looked up.
-        assert_eq!(symbolizer.totals().incomplete, 0);
-    }
-
-    #[test]
-    fn names_do_not_wait_for_a_job_that_takes_long() {
-        let (executables, frames) = own_frames();
-        let mut symbolizer = symbolizer();
-        let file = frames[0].1.id_or_count;
-        let (held, release) = std::sync::mpsc::channel::<()>();
-        let first = addresses(&frames[..1]).remove(&file).unwrap();
-        let job = symbolizer.job(&executables, file, first).unwrap();
-        let subject = super::details_of(&job);
-        let run = move || {
-            release.recv().unwrap();
-            job.run(Allowance::Unlimited)
-        };
-        let limit = super::OPENING_LIMIT;
-        let lane = super::Lane::Symbols;
-        symbolizer.late = Some(super::RunningJob {
-            file,
-            cost: Some(Cost::Opening),
-            results: symbolizer.workers.submit(lane, subject, limit, run),
-        });
-        symbolizer.prepare(&executables, &frames);
-        assert_eq!(
-            found(&mut symbolizer, &executables, &frames),
-            expected(false)
-        );
-        held.send(()).unwrap();
-        let is_late = |symbolizer: &mut FileSymbolizer| {
-            symbolizer.accept_late();
-            symbolizer.late.is_some()
-        };
-        while is_late(&mut symbolizer) {
-            std::thread::yield_now();
-        }
-        let [one, other] = found(&mut symbolizer, &executables, &frames);
-        assert_eq!([one.unwrap().1, other.unwrap().1], [true, false]);
-        symbolizer.prepare(&executables, &frames);
-        assert_eq!(
-            found(&mut symbolizer, &executables, &frames),
-            expected(true)
-        );
-    }
 }

@@ -61,6 +61,17 @@ impl LookupJob {
         self.file.path.to_string_lossy().into_owned()
     }
 
+    /// About how much CPU time it takes before anything but names can be looked up; [`None`] where nothing of the
+    /// file is known yet.
+    pub(super) fn opening_time(&self) -> Option<Duration> {
+        let symbols = self.symbols.as_ref()?;
+        Some(if symbols.is_open() {
+            Duration::ZERO
+        } else {
+            symbols.opening_time()
+        })
+    }
+
     /// Looks up the addresses.
     #[must_use]
     pub fn run(self, allowance: Allowance) -> LookupResults {

@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use agent_common::record::{NativeFrame, NativeKind};
+use agent_common::{
+    maps::Mapping,
+    record::{NativeFrame, NativeKind},
+};
 
 use super::{
     budget::CpuShares,
@@ -30,6 +33,9 @@ use crate::{
 /// Time for reading a perf map, and what JIT compilers have registered.
 const JIT_LIMIT: Duration = Duration::from_secs(5);
 
+/// The kernel among the numbers of executables, of which it is none.
+const KERNEL: u32 = Mapping::ANONYMOUS;
+
 /// Symbolizes native and kernel frames; caches symbols and results across windows.
 pub struct NativeSymbolizer {
     files: FileSymbolizer,
@@ -39,6 +45,8 @@ pub struct NativeSymbolizer {
     perf_maps: HashMap<u32, PerfMap>,
     /// By process id.
     jit_interfaces: HashMap<u32, JitInterface>,
+    /// Executables as profiles have them, by number; of the kernel itself 0. For one profile.
+    models: HashMap<u32, Arc<profile::Executable>>,
     /// Processes whose perf map was read since the last call of [`Self::prepare`].
     refreshed: HashSet<u32>,
     /// Perf maps and lists of JIT compilers whose reading did not end in its time.
@@ -57,6 +65,7 @@ impl NativeSymbolizer {
             kernel: None,
             perf_maps: HashMap::new(),
             jit_interfaces: HashMap::new(),
+            models: HashMap::new(),
             refreshed: HashSet::new(),
             given_up: 0,
             workers,
@@ -116,6 +125,7 @@ impl NativeSymbolizer {
     /// is tried again.
     pub fn prepare(&mut self, executables: &Executables, frames: &[(u32, NativeFrame)]) {
         self.refreshed.clear();
+        self.models.clear();
         self.files.prepare(executables, frames);
     }
 
@@ -145,19 +155,22 @@ impl NativeSymbolizer {
         };
         let module = function.as_ref().ok().and_then(|function| function.module);
         let build_id = symbols.as_ref().ok().and_then(KernelSymbols::build_id);
-        let executable = profile::Executable {
-            path: PathBuf::from(module.unwrap_or_default()),
-            build_id: match module {
-                Some(_) => None,
-                None => build_id.map(str::to_owned),
-            },
-            kind: match module {
-                Some(_) => ExecutableKind::KernelModule,
-                None => ExecutableKind::Kernel,
-            },
-            start: 0,
-            limit: 0,
-            file_offset: 0,
+        let kernel = |kind, path: &str, build_id: Option<&str>| {
+            Arc::new(profile::Executable {
+                path: path.into(),
+                build_id: build_id.map(str::to_owned),
+                kind,
+                start: 0,
+                limit: 0,
+                file_offset: 0,
+            })
+        };
+        let executable = match module {
+            Some(module) => kernel(ExecutableKind::KernelModule, module, None),
+            None => Arc::clone(
+                (self.models.entry(KERNEL))
+                    .or_insert_with(|| kernel(ExecutableKind::Kernel, "", build_id)),
+            ),
         };
         SymbolizedNativeFrame {
             executable,
@@ -175,8 +188,10 @@ impl NativeSymbolizer {
         let result = self
             .files
             .find(executables, executable.number(), frame.address);
+        let model = self.models.entry(executable.number());
+        let model = model.or_insert_with(|| Arc::new(model_executable(executable)));
         SymbolizedNativeFrame {
-            executable: model_executable(executable),
+            executable: Arc::clone(model),
             address: frame.address,
             functions: result.map_or(Err(UnsymbolizedReason::Unreadable), |result| {
                 result.functions.clone()
@@ -248,14 +263,14 @@ impl NativeSymbolizer {
             }
         }
         SymbolizedNativeFrame {
-            executable: profile::Executable {
+            executable: Arc::new(profile::Executable {
                 path: PathBuf::new(),
                 build_id: None,
                 kind: ExecutableKind::Anonymous,
                 start: 0,
                 limit: 0,
                 file_offset: 0,
-            },
+            }),
             address,
             functions: function
                 .map(|name| without_line(&name))

@@ -35,8 +35,8 @@ pub struct SymbolizedPythonFrame {
 /// A symbolized native or kernel frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SymbolizedNativeFrame {
-    /// The executable that contains it.
-    pub executable: Executable,
+    /// The executable that contains it: the same for many frames.
+    pub executable: Arc<Executable>,
     /// Address in the executable's own address space.
     pub address: u64,
     /// The functions, inlined ones first and the innermost of them at the start; or why there are
@@ -67,14 +67,14 @@ pub fn unsymbolized(frame: &NativeFrame, reason: UnsymbolizedReason) -> Symboliz
         _ => (ExecutableKind::Anonymous, PathBuf::new()),
     };
     SymbolizedNativeFrame {
-        executable: Executable {
+        executable: Arc::new(Executable {
             path,
             build_id: None,
             kind,
             start: 0,
             limit: 0,
             file_offset: 0,
-        },
+        }),
         address: frame.address,
         functions: Err(reason),
     }

@@ -64,7 +64,8 @@ impl SymbolizeFrames for Functions {
                 start: 0,
                 limit: 0,
                 file_offset: 0,
-            },
+            }
+            .into(),
             address: frame.address,
             functions: Ok([NativeFunction {
                 name: name.into(),

@@ -17,7 +17,7 @@ use std::{
 use flate2::Crc;
 
 use super::{
-    file::Elf,
+    file::{Elf, Section},
     functions::Which,
     notes::{MAX_BUILD_ID, hexadecimal},
     source::Source,
@@ -37,8 +37,14 @@ impl<S: Source> Elf<S> {
     /// Whether it has debugging information.
     #[must_use]
     pub fn has_debug_info(&self) -> bool {
-        self.section(".debug_info")
-            .is_some_and(|section| section.file_offset.is_some())
+        self.debug_info_section().is_some()
+    }
+
+    /// The section with its debugging information, without lines and strings.
+    #[must_use]
+    pub fn debug_info_section(&self) -> Option<Section> {
+        let section = self.section(".debug_info")?;
+        section.file_offset.is_some().then_some(section)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The functions of a file, from its symbols and its debugging information.
 
-use std::{fmt, num::NonZeroU32, ops::Range};
+use std::{fmt, num::NonZeroU32, ops::Range, time::Duration};
 
 use super::{
     dwarf,
@@ -56,6 +56,11 @@ pub enum DebugInfoStatus {
     /// It is malformed.
     Malformed,
 }
+
+/// What a byte of `.debug_info` costs when it is opened, in nanoseconds: 181 MB of a C++ program, which are 412 MB
+/// decompressed, took 2.5 s on an AMD EPYC.
+const NS_PER_COMPRESSED_BYTE: u64 = 14;
+const NS_PER_BYTE: u64 = 1;
 
 /// The symbols of a file.
 pub struct ElfSymbols {
@@ -256,6 +261,23 @@ impl ElfSymbols {
             Ok((_, info)) => info.is_open() || info.failed().is_some(),
             Err(_) => true,
         }
+    }
+
+    /// About how much CPU time it takes to open the debugging information: to decompress and to index it.
+    #[must_use]
+    pub fn opening_time(&self) -> Duration {
+        let Ok((origin, _)) = &self.info else {
+            return Duration::ZERO;
+        };
+        let section = self.elf(*origin).and_then(Elf::debug_info_section);
+        section.map_or(Duration::ZERO, |section| {
+            let per_byte = if section.is_compressed {
+                NS_PER_COMPRESSED_BYTE
+            } else {
+                NS_PER_BYTE
+            };
+            Duration::from_nanos(section.bytes.saturating_mul(per_byte))
+        })
     }
 
     /// Whether there is debugging information that can be used.
