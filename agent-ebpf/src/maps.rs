@@ -332,6 +332,16 @@ pub(crate) static KERNEL_LAYOUT: Global<KernelLayout> = Global::new(KernelLayout
     },
 });
 
+/// An offset in the kernel's structures. Loads nothing else: all of it would be loaded each time.
+#[inline(always)]
+pub(crate) fn kernel_offset(of: impl FnOnce(&KernelLayout) -> &u32) -> u32 {
+    let layout = (&raw const KERNEL_LAYOUT).cast::<KernelLayout>();
+    // SAFETY: a `Global` is its value, which is there from the start.
+    let offset = core::ptr::from_ref(of(unsafe { &*layout }));
+    // SAFETY: a field of it; volatile as in `Global::load`.
+    unsafe { offset.read_volatile() }
+}
+
 /// Whether something was sent that the agent still has.
 #[inline(always)]
 pub(crate) fn is_sent(sent: &LruHashMap<u64, u64>, hash: u64, resend_before_ns: u64) -> bool {

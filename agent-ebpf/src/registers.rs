@@ -6,7 +6,7 @@ use aya_ebpf::helpers::generated::{
     bpf_get_current_task_btf, bpf_probe_read_kernel, bpf_task_pt_regs,
 };
 
-use crate::{maps::KERNEL_LAYOUT, task::Task};
+use crate::{maps::kernel_offset, task::Task};
 
 /// The registers of a thread that was interrupted in its own code.
 ///
@@ -38,7 +38,7 @@ pub(crate) fn copy_interrupted(context: *const bpf_perf_event_data, into: &mut R
 /// are none.
 #[inline(always)]
 pub(crate) fn read(registers: &mut Registers) -> bool {
-    let address = if KERNEL_LAYOUT.load().registers == 0 {
+    let address = if kernel_offset(|layout| &layout.registers) == 0 {
         // SAFETY: each helper takes the pointer that the other one returns.
         unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()).cast_unsigned() }
     } else {
@@ -54,7 +54,7 @@ pub(crate) fn read(registers: &mut Registers) -> bool {
 /// The verifier must know `task` as a trusted pointer to a `task_struct`.
 #[inline(always)]
 pub(crate) unsafe fn read_of(task: *mut task_struct, registers: &mut Registers) -> bool {
-    let address = if KERNEL_LAYOUT.load().registers == 0 {
+    let address = if kernel_offset(|layout| &layout.registers) == 0 {
         // SAFETY: the caller's.
         unsafe { bpf_task_pt_regs(task).cast_unsigned() }
     } else {
@@ -66,7 +66,7 @@ pub(crate) unsafe fn read_of(task: *mut task_struct, registers: &mut Registers) 
 /// Where the registers are in the thread's stack in the kernel.
 #[inline(always)]
 fn in_stack(task: Task) -> u64 {
-    let registers = KERNEL_LAYOUT.load().registers;
+    let registers = kernel_offset(|layout| &layout.registers);
     task.stack().wrapping_add(registers.into())
 }
 

@@ -23,8 +23,8 @@ use aya_ebpf::helpers::{
 use crate::{
     kernel_memory::read,
     maps::{
-        COUNTED_PAGES, KERNEL_LAYOUT, PROCESS_COUNTERS, PROCESS_PAGES, PROCESSES, PROCESSOR_MEMORY,
-        add,
+        COUNTED_PAGES, PROCESS_COUNTERS, PROCESS_PAGES, PROCESSES, PROCESSOR_MEMORY, add,
+        kernel_offset,
     },
     task::Task,
     values::{CountedPages, KERNEL_TYPES, MEMORY_TYPES, ProcessCounters, ProcessPages},
@@ -141,14 +141,14 @@ pub(crate) fn after_fault() -> Due {
 #[inline(always)]
 pub(crate) fn counted_here() -> [i32; KERNEL_TYPES] {
     let task = Task::current();
-    if field(|layout| layout.of_thread) != 0 {
+    if field(|layout| &layout.of_thread) != 0 {
         return task.counted_pages();
     }
     let counters = task
         .memory()
-        .wrapping_add(field(|layout| layout.counters).into());
+        .wrapping_add(field(|layout| &layout.counters).into());
     let address = |number: u32| {
-        let pointer = offset(number).wrapping_add(field(|layout| layout.of_processors));
+        let pointer = offset(number).wrapping_add(field(|layout| &layout.of_processors));
         let name: u64 = read(counters.wrapping_add(pointer.into()));
         name.wrapping_add(processor_memory())
     };
@@ -202,13 +202,13 @@ impl Counters {
     /// growth.
     #[inline(always)]
     fn of_current() -> Option<Self> {
-        let counters = field(|layout| layout.counters);
+        let counters = field(|layout| &layout.counters);
         if counters == 0 {
             return None;
         }
         let pid_tgid = bpf_get_current_pid_tgid();
         let tgid = (pid_tgid >> 32) as u32;
-        let of_thread = field(|layout| layout.of_thread);
+        let of_thread = field(|layout| &layout.of_thread);
         let key = if of_thread == 0 {
             // SAFETY: the helper takes no arguments.
             let processor = unsafe { bpf_get_smp_processor_id() };
@@ -267,7 +267,7 @@ impl Counters {
         if pages == 0 {
             return due;
         }
-        let page_bytes = field(|layout| layout.page_bytes);
+        let page_bytes = field(|layout| &layout.page_bytes);
         let bytes = pages.unsigned_abs().wrapping_mul(page_bytes.into());
         let growth = &mut self.counted.growth[nth];
         if pages < 0 {
@@ -328,7 +328,7 @@ fn addresses(totals: &ProcessCounters) -> [u64; MEMORY_TYPES] {
 /// The address by which the kernel names what the processors count of a type.
 #[inline(always)]
 fn of_processors(totals: &ProcessCounters, number: u32) -> u64 {
-    let pointer = offset(number).wrapping_add(field(|layout| layout.of_processors));
+    let pointer = offset(number).wrapping_add(field(|layout| &layout.of_processors));
     totals[masked(pointer / 8, MAX_COUNTER_BYTES / 8 - 1) as usize]
 }
 
@@ -354,7 +354,7 @@ fn counts_at(addresses: &[u64; MEMORY_TYPES]) -> [i32; KERNEL_TYPES] {
 #[inline(always)]
 fn read_totals(first: u64) -> Option<&'static ProcessCounters> {
     let totals = PROCESS_COUNTERS.get_ptr_mut(0)?;
-    let last = offset(KERNEL_TYPES as u32 - 1).wrapping_add(field(|layout| layout.of_processors));
+    let last = offset(KERNEL_TYPES as u32 - 1).wrapping_add(field(|layout| &layout.of_processors));
     let bytes = masked(last + 8, MAX_COUNTER_BYTES - 1);
     // SAFETY: the value has room for all that the mask allows; the helper checks the address.
     unsafe { bpf_probe_read_kernel(totals.cast(), bytes, first as *const _) };
@@ -377,13 +377,13 @@ fn kernel_index(number: u32) -> usize {
 /// From the first counter to that of a type, in bytes.
 #[inline(always)]
 fn offset(number: u32) -> u32 {
-    number.wrapping_mul(field(|layout| layout.distance))
+    number.wrapping_mul(field(|layout| &layout.distance))
 }
 
 /// A field of the layout.
 #[inline(always)]
-fn field(of: impl FnOnce(&ResidentLayout) -> u32) -> u32 {
-    of(&KERNEL_LAYOUT.load().resident)
+fn field(of: impl FnOnce(&ResidentLayout) -> &u32) -> u32 {
+    kernel_offset(|layout| of(&layout.resident))
 }
 
 /// What has been counted under a key, of a process that is profiled.
@@ -432,7 +432,7 @@ fn processor_memory() -> u64 {
         let map = slot.read_volatile();
         slot.write_volatile(slot as u64);
         let address = slot.read_volatile();
-        let name: u64 = read(map.wrapping_add(field(|layout| layout.map_values).into()));
+        let name: u64 = read(map.wrapping_add(field(|layout| &layout.map_values).into()));
         slot.write_volatile(address.wrapping_sub(name));
         slot.read_volatile()
     }

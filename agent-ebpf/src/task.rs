@@ -3,7 +3,7 @@
 use agent_common::layout::KernelLayout;
 use aya_ebpf::helpers::generated::bpf_get_current_task;
 
-use crate::{kernel_memory::read, maps::KERNEL_LAYOUT};
+use crate::{kernel_memory::read, maps::kernel_offset};
 
 /// A `task_struct`.
 #[derive(Clone, Copy)]
@@ -26,32 +26,32 @@ impl Task {
     /// Its thread pointer, which is at a fixed distance from `pthread_self()`.
     #[inline(always)]
     pub(crate) fn thread_pointer(self) -> u64 {
-        read(self.field(|layout| layout.thread_pointer))
+        read(self.field(|layout| &layout.thread_pointer))
     }
 
     /// The process it belongs to, in the initial PID namespace.
     #[inline(always)]
     pub(crate) fn tgid(self) -> u32 {
-        read(self.field(|layout| layout.tgid))
+        read(self.field(|layout| &layout.tgid))
     }
 
     /// Its voluntary and involuntary context switches.
     #[inline(always)]
     pub(crate) fn switches(self) -> u64 {
-        let [voluntary, involuntary]: [u64; 2] = read(self.field(|layout| layout.switches));
+        let [voluntary, involuntary]: [u64; 2] = read(self.field(|layout| &layout.switches));
         voluntary.wrapping_add(involuntary)
     }
 
     /// The address of its memory, 0 when it has none.
     #[inline(always)]
     pub(crate) fn memory(self) -> u64 {
-        read(self.field(|layout| layout.memory))
+        read(self.field(|layout| &layout.memory))
     }
 
     /// Pages that it has counted for itself of each type of memory, before Linux 6.2.
     #[inline(always)]
     pub(crate) fn counted_pages(self) -> [i32; 4] {
-        read(self.field(|layout| layout.resident.of_thread))
+        read(self.field(|layout| &layout.resident.of_thread))
     }
 
     /// Pages that its process has mapped executable.
@@ -59,7 +59,7 @@ impl Task {
     pub(crate) fn executable_pages(self) -> u64 {
         read(
             self.memory()
-                .wrapping_add(KERNEL_LAYOUT.load().executable_pages.into()),
+                .wrapping_add(kernel_offset(|layout| &layout.executable_pages).into()),
         )
     }
 
@@ -75,7 +75,7 @@ impl Task {
     pub(crate) fn is_kernel_thread(self) -> bool {
         /// `PF_KTHREAD`.
         const KERNEL_THREAD: u32 = 0x20_0000;
-        read::<u32>(self.field(|layout| layout.flags)) & KERNEL_THREAD != 0
+        read::<u32>(self.field(|layout| &layout.flags)) & KERNEL_THREAD != 0
     }
 
     /// Whether it ends.
@@ -83,7 +83,7 @@ impl Task {
     pub(crate) fn is_exiting(self) -> bool {
         /// `PF_EXITING`.
         const EXITING: u32 = 0x4;
-        read::<u32>(self.field(|layout| layout.flags)) & EXITING != 0
+        read::<u32>(self.field(|layout| &layout.flags)) & EXITING != 0
     }
 
     /// Whether it has memory of its own: the kernel's threads have none, and those that end no
@@ -96,62 +96,63 @@ impl Task {
     /// Threads of its process that have not ended.
     #[inline(always)]
     pub(crate) fn live_threads(self) -> u32 {
-        let signal: u64 = read(self.field(|layout| layout.signal));
-        read(signal.wrapping_add(KERNEL_LAYOUT.load().live_threads.into()))
+        let signal: u64 = read(self.field(|layout| &layout.signal));
+        read(signal.wrapping_add(kernel_offset(|layout| &layout.live_threads).into()))
     }
 
     /// Its id, in the initial PID namespace.
     #[inline(always)]
     pub(crate) fn tid(self) -> u32 {
-        read(self.field(|layout| layout.pid))
+        read(self.field(|layout| &layout.pid))
     }
 
     /// Whether it is on a processor, as a number.
     #[inline(always)]
     pub(crate) fn on_cpu(self) -> u32 {
-        if KERNEL_LAYOUT.load().on_cpu == 0 {
+        if kernel_offset(|layout| &layout.on_cpu) == 0 {
             return 0;
         }
         // The lowest byte of 32 bits before Linux 7.
-        u32::from(read::<u8>(self.field(|layout| layout.on_cpu)))
+        u32::from(read::<u8>(self.field(|layout| &layout.on_cpu)))
     }
 
     /// Its state: 0 when it runs or could.
     #[inline(always)]
     pub(crate) fn state(self) -> u32 {
-        read(self.field(|layout| layout.state))
+        read(self.field(|layout| &layout.state))
     }
 
     /// When it was made, in nanoseconds.
     #[inline(always)]
     pub(crate) fn start_time(self) -> u64 {
-        read(self.field(|layout| layout.start_time))
+        read(self.field(|layout| &layout.start_time))
     }
 
     /// Nanoseconds that it ran.
     #[inline(always)]
     pub(crate) fn run_time(self) -> u64 {
-        read(self.field(|layout| layout.run_time))
+        read(self.field(|layout| &layout.run_time))
     }
 
     /// Nanoseconds that it waited for a processor; 0 where the kernel does not keep them.
     #[inline(always)]
     pub(crate) fn run_delay(self) -> u64 {
-        if KERNEL_LAYOUT.load().run_delay == 0 {
+        if kernel_offset(|layout| &layout.run_delay) == 0 {
             return 0;
         }
-        read(self.field(|layout| layout.run_delay))
+        read(self.field(|layout| &layout.run_delay))
     }
 
     /// Whether the thread that runs took its processor from it: the scheduler notes both with one reading of its clock.
     #[inline(always)]
     pub(crate) fn is_preempted_by_current(self) -> bool {
-        let layout = KERNEL_LAYOUT.load();
-        if layout.last_queued == 0 || layout.last_arrival == 0 {
+        if kernel_offset(|layout| &layout.last_queued) == 0
+            || kernel_offset(|layout| &layout.last_arrival) == 0
+        {
             return false;
         }
-        let queued: u64 = read(self.field(|layout| layout.last_queued));
-        let arrival: u64 = read(Self::current().field(|layout| layout.last_arrival));
+        let queued: u64 = read(self.field(|layout| &layout.last_queued));
+        let arrival: u64 = read(Self::current().field(|layout| &layout.last_arrival));
         queued != 0 && queued == arrival
     }
 
@@ -171,32 +172,33 @@ impl Task {
     /// Until when it ran, as far as the scheduler has accounted for it; 0 where that is not known.
     #[inline(always)]
     fn run_until(self) -> u64 {
-        let layout = KERNEL_LAYOUT.load();
-        if layout.earlier_run_time == 0 || layout.last_arrival == 0 {
+        if kernel_offset(|layout| &layout.earlier_run_time) == 0
+            || kernel_offset(|layout| &layout.last_arrival) == 0
+        {
             return 0;
         }
-        let arrival: u64 = read(self.field(|layout| layout.last_arrival));
+        let arrival: u64 = read(self.field(|layout| &layout.last_arrival));
         if arrival == 0 {
             return 0;
         }
-        let earlier: u64 = read(self.field(|layout| layout.earlier_run_time));
+        let earlier: u64 = read(self.field(|layout| &layout.earlier_run_time));
         arrival.wrapping_add(self.run_time().wrapping_sub(earlier))
     }
 
     /// Its name, ended by a zero byte.
     #[inline(always)]
     pub(crate) fn name(self) -> [u8; 16] {
-        read(self.field(|layout| layout.comm))
+        read(self.field(|layout| &layout.comm))
     }
 
     /// Its stack in the kernel.
     #[inline(always)]
     pub(crate) fn stack(self) -> u64 {
-        read(self.field(|layout| layout.stack))
+        read(self.field(|layout| &layout.stack))
     }
 
     #[inline(always)]
-    fn field(self, offset: impl FnOnce(&KernelLayout) -> u32) -> u64 {
-        self.0.wrapping_add(offset(&KERNEL_LAYOUT.load()).into())
+    fn field(self, offset: impl FnOnce(&KernelLayout) -> &u32) -> u64 {
+        self.0.wrapping_add(kernel_offset(offset).into())
     }
 }

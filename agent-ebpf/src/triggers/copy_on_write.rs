@@ -20,7 +20,7 @@ use aya_ebpf::{
 
 use crate::{
     current,
-    maps::{KERNEL_LAYOUT, PENDING_FAULTS, PROCESSES},
+    maps::{PENDING_FAULTS, PROCESSES, kernel_offset},
     memory::CurrentMemory,
     resident, sample,
     values::PendingFault,
@@ -136,7 +136,7 @@ fn due_samples(address: u64) -> u32 {
     if resident::has_grown(fault.counted, counted) {
         return 0;
     }
-    let page_bytes = KERNEL_LAYOUT.load().resident.page_bytes;
+    let page_bytes = kernel_offset(|layout| &layout.resident.page_bytes);
     // SAFETY: the helper takes no arguments.
     let random = unsafe { bpf_get_prandom_u32() };
     fault.copied.add(page_bytes.into(), random) as u32

@@ -9,7 +9,7 @@ use aya_ebpf::{helpers::bpf_get_current_pid_tgid, macros::perf_event, programs::
 
 use crate::{
     emit,
-    maps::{KERNEL_LAYOUT, PAGES, WITH_PAGES},
+    maps::{PAGES, WITH_PAGES, kernel_offset},
     resident, sample,
 };
 
@@ -69,7 +69,7 @@ extern "C" fn begin_growth(address: u64) -> u32 {
 /// The page with an address, as records have it.
 #[inline(always)]
 fn page_at(address: u64, is_huge: bool) -> u64 {
-    let bytes = u64::from(KERNEL_LAYOUT.load().resident.page_bytes);
+    let bytes = u64::from(kernel_offset(|layout| &layout.resident.page_bytes));
     if is_huge {
         let bytes = bytes.wrapping_mul(PAGES_OF_HUGE);
         address & !bytes.wrapping_sub(1) | IS_HUGE
