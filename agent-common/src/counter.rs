@@ -77,6 +77,21 @@ impl Counter {
     pub const LOST_ALLOCATIONS: Self = Self(31);
     /// Time for which allocations were recorded, in nanoseconds.
     pub const ALLOCATION_NS: Self = Self(32);
+    /// Context switches of profiled threads that were traced.
+    pub const SWITCHES: Self = Self(33);
+    /// Time that tracing them has taken, in nanoseconds: an estimate by some of them.
+    pub const SWITCH_NS: Self = Self(34);
+    /// Context switches of threads that are not traced because there are too many.
+    pub const UNTRACED_SWITCHES: Self = Self(35);
+    /// Context switches that were sampled.
+    pub const SAMPLED_WAITS: Self = Self(36);
+    /// Records of sampled waits that found the ring buffer full.
+    pub const LOST_WAITS: Self = Self(37);
+    /// Traced waits that are over.
+    pub const WAITS: Self = Self(38);
+    /// The time of traced waits that are over, in nanoseconds, by [`WaitClass`](crate::maps::WaitClass): this is the
+    /// first of so many counters.
+    pub const WAIT_NS: Self = Self(39);
     /// How many counters there are.
-    pub const COUNT: u32 = 33;
+    pub const COUNT: u32 = 39 + crate::maps::WaitClass::COUNT;
 }

@@ -3,6 +3,8 @@
 //! No I/O, no state. Every length is checked: the BPF programs are trusted, but not to be of the same
 //! build.
 
+use std::boxed::Box;
+
 use crate::{
     limits::LEAF_FRAMES,
     record::{
@@ -68,6 +70,11 @@ pub fn decode(bytes: &[u8]) -> Result<Record<'_>, Malformed> {
         RecordKind::EXCEPTION_NAME => head(bytes, short).map(Record::ExceptionName),
         RecordKind::RAISE => head(bytes, short).map(Record::Raise),
         RecordKind::TASK_NAME => head(bytes, short).map(Record::TaskName),
+        RecordKind::STARTED_WAIT => {
+            let started = head(bytes, short)?;
+            Ok(Record::StartedWait(Box::new(started)))
+        }
+        RecordKind::ENDED_WAIT => head(bytes, short).map(Record::EndedWait),
         RecordKind::NEW_PAGE => head(bytes, short).map(Record::NewPage),
         RecordKind::GONE_PAGE => head(bytes, short).map(Record::GonePage),
         RecordKind::MOVED_MEMORY => head(bytes, short).map(Record::MovedMemory),
@@ -290,7 +297,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_decoded_or_refused(
-            kind in 0_u16..18,
+            kind in 0_u16..20,
             rest in proptest::collection::vec(any::<u8>(), 0..300),
             cut in 0_usize..64,
         ) {

@@ -1,10 +1,11 @@
 //! Records of the BPF programs, decoded.
 
-use std::vec::Vec;
+use std::{boxed::Box, vec::Vec};
 
 use crate::record::{
-    AbsentPage, CodeObjectHead, ExceptionName, Frame, GonePage, LockName, LockRelease, MovedMemory,
-    NativeFrame, NewPage, ProcessEvent, Raise, Sample, TaskName, ThreadName, WantedTable,
+    AbsentPage, CodeObjectHead, EndedWait, ExceptionName, Frame, GonePage, LockName, LockRelease,
+    MovedMemory, NativeFrame, NewPage, ProcessEvent, Raise, Sample, StartedWait, TaskName,
+    ThreadName, WantedTable,
 };
 
 /// A record.
@@ -30,6 +31,10 @@ pub enum Record<'a> {
     Raise(Raise),
     /// The name of a task of asyncio.
     TaskName(TaskName),
+    /// A sampled wait that has begun.
+    StartedWait(Box<StartedWait>),
+    /// A sampled wait that is over.
+    EndedWait(EndedWait),
     /// Memory by which a process has grown.
     NewPage(NewPage),
     /// Such memory that is gone.

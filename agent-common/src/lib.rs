@@ -6,6 +6,7 @@
 //! * [`layout`]: where the fields of an interpreter's structures and of the kernel's are;
 //! * [`unwind`]: rules that find the caller of a native frame, and tables of them;
 //! * [`visit`]: what the task iterators record of threads;
+//! * [`thinning`]: which of many events are taken;
 //! * [`limits`]: every bound that both rely on;
 //! * [`python`] and [`native`]: the bounded walks of a thread's frames, generic over
 //!   [`memory::UserMemory`], so that the very code the kernel runs is tested on the host.
@@ -42,6 +43,7 @@ pub mod python;
 pub mod record;
 pub mod sample_clock;
 pub mod scratch;
+pub mod thinning;
 pub mod unwind;
 pub mod visit;
 pub mod volatile;

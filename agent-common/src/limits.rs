@@ -57,7 +57,7 @@ pub const LONG_SEARCH_NS: u64 = 50_000;
 /// of two.
 pub const CACHED_LOCATIONS: u32 = 512;
 
-/// Most time that counts for one run of the probe of exceptions, in nanoseconds: the rest was taken from it by others.
+/// Most time that counts for one run of a program that reads a stack, in nanoseconds: the rest was taken from it by others.
 pub const MAX_COUNTED_PROBE_NS: u64 = 20_000;
 
 /// Bytes that are allocated for each sample, on average, where these are not too many.
@@ -116,6 +116,29 @@ const _: () = assert!(PROGRAM_THREAD_CACHES.is_power_of_two());
 pub const HOST_LOCK_WAITS: u32 = 1 << 16;
 /// See [`HOST_LOCK_WAITS`].
 pub const PROGRAM_LOCK_WAITS: u32 = 1 << 13;
+
+/// The first part of each wait that the tracing of context switches samples, in nanoseconds; passes sample the rest.
+pub const SHORT_WAIT_NS: u64 = 10_000_000;
+
+/// Threads whose context switches are traced: of a host, and of a program.
+pub const HOST_SWITCHED_THREADS: u32 = 1 << 15;
+/// See [`HOST_SWITCHED_THREADS`].
+pub const PROGRAM_SWITCHED_THREADS: u32 = 1 << 14;
+
+/// Context switches of a thread that are sampled in a [window](crate::thinning::WINDOW_NS), before fewer of them are.
+pub const MAX_THREAD_WAITS: u32 = 256;
+
+/// The same of all threads on all processors together: of a host, and of a program.
+pub const HOST_WAITS: u32 = 256;
+/// See [`HOST_WAITS`].
+pub const PROGRAM_WAITS: u32 = 512;
+
+/// One of so many context switches is timed, to know what tracing them costs.
+pub const SWITCHES_PER_TIMED: u32 = 64;
+
+/// Most time that counts for tracing one of which no stack is read, in nanoseconds: the rest was taken from the processor,
+/// and would count for all of them.
+pub const MAX_COUNTED_SWITCH_NS: u64 = 2_000;
 
 /// Threads whose stacks are kept from pass to pass.
 pub const MAX_KNOWN_THREADS: u32 = 1 << 16;

@@ -35,6 +35,15 @@ pub struct ThreadVisit {
     pub run_delay_ns: u64,
     /// Its thread pointer; of a thread that runs the one it had when it last did not.
     pub thread_pointer: u64,
+    /// Its traced waits that are over: [`SwitchedThread::short_ns`](crate::maps::SwitchedThread::short_ns). 0 where its
+    /// context switches are not traced.
+    pub short_ns: u64,
+    /// When its traced wait began, in nanoseconds of the monotonic clock; 0 where it is in none.
+    pub left_ns: u64,
+    /// Whether its context switches are traced.
+    pub is_traced: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// What else is recorded of a thread, followed by the addresses of its kernel frames.
@@ -81,6 +90,6 @@ pub struct KnownThread {
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for KnownThread {}
 
-const _: () = assert!(size_of::<ThreadVisit>() == 64);
+const _: () = assert!(size_of::<ThreadVisit>() == 88);
 const _: () =
-    assert!(size_of::<WholeVisit>() == 64 + size_of::<ThreadDetails>() + 8 * MAX_KERNEL_FRAMES);
+    assert!(size_of::<WholeVisit>() == 88 + size_of::<ThreadDetails>() + 8 * MAX_KERNEL_FRAMES);

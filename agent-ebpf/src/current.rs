@@ -6,6 +6,7 @@ use agent_common::{
     layout::Layout,
     limits::{CACHED_LOCATIONS, HOST_THREAD_CACHES, PROGRAM_THREAD_CACHES},
     python::CodeObjectRecord,
+    record::StartedWait,
 };
 
 use aya_ebpf::helpers::bpf_get_smp_processor_id;
@@ -13,12 +14,12 @@ use aya_ebpf::helpers::bpf_get_smp_processor_id;
 use crate::{
     maps::{
         ADDRESS_SEARCH, CODE_CACHE, CODE_OBJECT_RECORD, IN_PROBE, LAYOUTS, LOCATIONS,
-        NATIVE_SAMPLER, SAMPLER, SLOTS, THREAD_CACHES, THREAD_NAME, URGENT, WAKES, WHOLE_HOST,
-        WITH_PROBES,
+        NATIVE_SAMPLER, SAMPLER, SLOTS, STARTED_WAIT, SWITCHES, THREAD_CACHES, THREAD_NAME, URGENT,
+        WAKES, WHOLE_HOST, WITH_PROBES,
     },
     values::{
-        AddressSearch, CachedLocation, CodeCache, NativeSampler, Sampler, Slots, ThreadCache,
-        ThreadNameRecord, Wakes,
+        AddressSearch, CachedLocation, CodeCache, NativeSampler, Sampler, Slots, Switches,
+        ThreadCache, ThreadNameRecord, Wakes,
     },
 };
 
@@ -142,6 +143,22 @@ pub(crate) fn wakes() -> Option<&'static mut Wakes> {
     let wakes = WAKES.get_ptr_mut(0)?;
     // SAFETY: as for `sampler`.
     Some(unsafe { &mut *wakes })
+}
+
+/// The context switches of this processor.
+#[inline(always)]
+pub(crate) fn switches() -> Option<&'static mut Switches> {
+    let switches = SWITCHES.get_ptr_mut(0)?;
+    // SAFETY: as for `sampler`; nothing interrupts the program on context switches.
+    Some(unsafe { &mut *switches })
+}
+
+/// The record of the sampled wait that begins on this processor.
+#[inline(always)]
+pub(crate) fn started_wait() -> Option<&'static mut StartedWait> {
+    let record = STARTED_WAIT.get_ptr_mut(0)?;
+    // SAFETY: as for `switches`.
+    Some(unsafe { &mut *record })
 }
 
 /// Whether a processor is to wake the agent.

@@ -2,9 +2,11 @@
 
 use agent_common::{
     counter::Counter,
+    native::Registers,
     record::{
-        AbsentPage, GonePage, Header, LockRelease, MemoryType, MovedMemory, NewPage, ProcessEvent,
-        ProcessEventKind, ProfileKind, Raise, RecordKind, Sample, WaitReason, WantedTable,
+        AbsentPage, EndedWait, GonePage, Header, LockRelease, MemoryType, MovedMemory, NewPage,
+        ProcessEvent, ProcessEventKind, ProfileKind, Raise, RecordKind, Sample, StartedWait,
+        WaitReason, WantedTable,
     },
 };
 use aya_ebpf::{
@@ -15,6 +17,8 @@ use aya_ebpf::{
 use crate::{
     current,
     maps::{RECORDS, WHOLE_HOST, count},
+    registers,
+    task::Task,
     values::{SampledStacks, Sampler},
 };
 
@@ -79,6 +83,52 @@ pub(crate) fn lock_release(stacks: &SampledStacks) {
     let flags = u64::from(BPF_RB_NO_WAKEUP);
     if RECORDS.output::<LockRelease>(release, flags).is_err() {
         count(Counter::LOST_SAMPLES);
+    }
+}
+
+/// Sends the sample of a thread that leaves its processor, with its stacks. It does not wake the agent: that would be another
+/// context switch.
+#[inline(always)]
+pub(crate) fn started_wait(stacks: &SampledStacks, gil_holder: u64) {
+    const BYTES: usize = size_of::<StartedWait>();
+    let (Some(sampler), Some(record)) = (current::sampler(), current::started_wait()) else {
+        return;
+    };
+    record.sample = finished(sampler, stacks, RecordKind::STARTED_WAIT, BYTES);
+    record.gil_holder = gil_holder;
+    record.start_time_ns = Task::current().start_time();
+    record.thread_id = sampler.thread_id.get();
+    record.state = current::switches().map_or(0, |switches| switches.state);
+    record.reserved = 0;
+    if !registers::read(&mut record.registers) {
+        record.registers = Registers::ZERO;
+    }
+    // SAFETY: the record is as long as it says.
+    if !unsafe { send((&raw const *record).cast(), BYTES) } {
+        count(Counter::LOST_WAITS);
+    }
+}
+
+/// Sends that a sampled wait is over; as [`started_wait`].
+#[inline(always)]
+pub(crate) fn ended_wait(tid: u32, left_ns: u64, wait_ns: u64, delay_ns: u64) {
+    const BYTES: usize = size_of::<EndedWait>();
+    let ended = EndedWait {
+        header: Header {
+            kind: RecordKind::ENDED_WAIT,
+            reserved: 0,
+            bytes: BYTES as u32,
+        },
+        left_ns,
+        wait_ns,
+        delay_ns,
+        tid,
+        reserved: 0,
+    };
+    sent(BYTES as u32);
+    let flags = u64::from(BPF_RB_NO_WAKEUP);
+    if RECORDS.output::<EndedWait>(ended, flags).is_err() {
+        count(Counter::LOST_WAITS);
     }
 }
 

@@ -7,14 +7,16 @@ use agent_common::{
     counter::Counter,
     layout::{KernelLayout, Layout, ResidentLayout},
     limits::{
-        CACHED_LOCATIONS, HOST_LOCK_WAITS, HOST_THREAD_CACHES, MAX_EXECUTABLES, MAX_KNOWN_THREADS,
-        MAX_LAYOUTS, MAX_MAPPINGS, MAX_PAGES, MAX_RULES,
+        CACHED_LOCATIONS, HOST_LOCK_WAITS, HOST_SWITCHED_THREADS, HOST_THREAD_CACHES,
+        MAX_EXECUTABLES, MAX_KNOWN_THREADS, MAX_LAYOUTS, MAX_MAPPINGS, MAX_PAGES, MAX_RULES,
     },
     maps::{
         AllocationDistances, CachedCode, CodeKey, Control, LockWait, Mapping, PageKey,
-        ProcessState, RaiseWindows, TableLocation, TrackedProcess, TrackedThread,
+        ProcessState, RaiseWindows, SYSTEM_CALLS, SwitchedThread, TableLocation, TrackedProcess,
+        TrackedThread, WaitClass,
     },
     python::CodeObjectRecord,
+    record::StartedWait,
     unwind::{BLOCK_WORDS, Rule},
     visit::{KnownThread, WholeVisit},
 };
@@ -26,8 +28,8 @@ use aya_ebpf::{
 
 use crate::values::{
     AddressSearch, CachedLocation, CodeCache, CountedPages, DueAllocation, Moves, NativeSampler,
-    PendingFault, ProcessCounters, ProcessPages, SampledAllocations, Sampler, Slots, ThreadCache,
-    ThreadNameRecord, Wakes,
+    PendingFault, ProcessCounters, ProcessPages, SampledAllocations, Sampler, Slots, Switches,
+    ThreadCache, ThreadNameRecord, Wakes,
 };
 
 /// Records for the agent. When it is full the record is dropped and counted.
@@ -228,6 +230,25 @@ pub(crate) static CHUNK: Array<u64> = Array::with_max_entries(1, 0);
 pub(crate) static LOCK_WAITS: HashMap<u32, LockWait> =
     HashMap::with_max_entries(HOST_LOCK_WAITS, 0);
 
+/// Thread id (initial namespace) to its last context switch, where these are traced. Written by the BPF programs, read
+/// by them and in passes; an entry is removed when its thread ends. When it is full, switches of other threads are
+/// counted, and their waits are sampled by passes alone.
+#[map]
+pub(crate) static SWITCHED_THREADS: HashMap<u32, SwitchedThread> =
+    HashMap::with_max_entries(HOST_SWITCHED_THREADS, 0);
+
+/// The context switches of each processor. Written and read by the BPF programs.
+#[map]
+pub(crate) static SWITCHES: PerCpuArray<Switches> = PerCpuArray::with_max_entries(1, 0);
+
+/// The record of the sampled wait that begins on each processor.
+#[map]
+pub(crate) static STARTED_WAIT: PerCpuArray<StartedWait> = PerCpuArray::with_max_entries(1, 0);
+
+/// System call to what it waits for. Written by the agent, read at each traced context switch.
+#[map]
+pub(crate) static WAIT_CLASSES: Array<WaitClass> = Array::with_max_entries(SYSTEM_CALLS, 0);
+
 /// What is recorded of the visited thread. One pass at a time uses it.
 #[map]
 pub(crate) static VISIT: PerCpuArray<WholeVisit> = PerCpuArray::with_max_entries(1, 0);
@@ -295,6 +316,14 @@ pub(crate) static WITH_PROBES: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub(crate) static WITH_PAGES: Global<u32> = Global::new(0);
 
+/// 1 when context switches are traced.
+#[unsafe(no_mangle)]
+pub(crate) static WITH_SWITCHES: Global<u32> = Global::new(0);
+
+/// Context switches that are sampled on a processor in a window, before fewer of them are.
+#[unsafe(no_mangle)]
+pub(crate) static MAX_PROCESSOR_WAITS: Global<u32> = Global::new(0);
+
 /// Seed of all hashes, drawn anew for every run.
 #[unsafe(no_mangle)]
 pub(crate) static HASH_SEED: Global<u64> = Global::new(0);
@@ -321,6 +350,7 @@ pub(crate) static KERNEL_LAYOUT: Global<KernelLayout> = Global::new(KernelLayout
     earlier_run_time: 0,
     last_arrival: 0,
     last_queued: 0,
+    switch_state: 0,
     comm: 0,
     resident: ResidentLayout {
         counters: 0,

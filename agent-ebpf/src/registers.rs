@@ -6,7 +6,7 @@ use aya_ebpf::helpers::generated::{
     bpf_get_current_task_btf, bpf_probe_read_kernel, bpf_task_pt_regs,
 };
 
-use crate::{maps::kernel_offset, task::Task};
+use crate::{kernel_memory::read as read_kernel, maps::kernel_offset, task::Task};
 
 /// The registers of a thread that was interrupted in its own code.
 ///
@@ -68,6 +68,28 @@ pub(crate) unsafe fn read_of(task: *mut task_struct, registers: &mut Registers) 
 fn in_stack(task: Task) -> u64 {
     let registers = kernel_offset(|layout| &layout.registers);
     task.stack().wrapping_add(registers.into())
+}
+
+/// The system call that the current thread is in, and whether its program has 64 bits; [`None`] in none.
+#[inline(always)]
+pub(crate) fn system_call() -> Option<(u64, bool)> {
+    /// The first of three words that have both.
+    const FIRST: usize = if Registers::MODE < Registers::SYSTEM_CALL {
+        Registers::MODE
+    } else {
+        Registers::SYSTEM_CALL
+    };
+    let address = if kernel_offset(|layout| &layout.registers) == 0 {
+        // SAFETY: each helper takes the pointer that the other one returns.
+        unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()).cast_unsigned() }
+    } else {
+        in_stack(Task::current())
+    };
+    let words: [u64; 3] = read_kernel(address.wrapping_add(FIRST as u64 * 8));
+    let number = words[Registers::SYSTEM_CALL - FIRST] as u32;
+    let is_of_64_bits = Registers::is_mode_of_64_bits(words[Registers::MODE - FIRST]);
+    // -1 in none.
+    (number.cast_signed() >= 0).then_some((number.into(), is_of_64_bits))
 }
 
 /// Reads registers that the kernel has saved at an address, which it has given; [`false`] when it cannot.

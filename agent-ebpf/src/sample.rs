@@ -239,7 +239,7 @@ extern "C" fn emit_release(stack: u64, native_stack: u64, statuses: u32) -> u32 
 /// frames and the registers with which the thread was interrupted in its own code, and returns the bytes of the
 /// frames, and 1 for registers.
 #[inline(always)]
-fn read_stacks(begin_native: impl FnOnce() -> (u32, u32)) -> SampledStacks {
+pub(crate) fn read_stacks(begin_native: impl FnOnce() -> (u32, u32)) -> SampledStacks {
     let mut status = PythonUnwindStatus(read_stack() as u16);
     let stack = emit_stack();
     if stack != 0 {

@@ -49,6 +49,9 @@ pub struct KernelLayout {
     /// `task_struct.sched_info.last_queued`, since when it waits for a processor, by the same clock; 0 where the kernel
     /// does not keep it.
     pub last_queued: u32,
+    /// Which argument of the tracepoint `sched_switch` is the state of the thread that leaves the processor, from 0; 0
+    /// where none is, before 5.18.
+    pub switch_state: u32,
     /// `task_struct.comm`, the name of the thread.
     pub comm: u32,
     /// The counters of resident pages.
@@ -59,4 +62,4 @@ pub struct KernelLayout {
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for KernelLayout {}
 
-const _: () = assert!(size_of::<KernelLayout>() == 104);
+const _: () = assert!(size_of::<KernelLayout>() == 108);

@@ -10,6 +10,7 @@ mod mapping;
 mod page;
 mod process;
 mod raise_window;
+mod switch;
 mod table;
 mod thread;
 
@@ -21,5 +22,6 @@ pub use mapping::Mapping;
 pub use page::PageKey;
 pub use process::{Children, KERNEL_THREADS, ProcessState, TrackedProcess};
 pub use raise_window::{RaiseWindow, RaiseWindows, WEIGHT_UNIT};
+pub use switch::{SYSTEM_CALLS, SwitchedThread, WaitClass};
 pub use table::{TableLocation, TableState};
 pub use thread::{SearchedStates, ThreadState, ThreadStates, TrackedThread};

@@ -86,23 +86,30 @@ impl Registers {
     }
 
     /// Whether they are those of a 64-bit program.
+    #[inline(always)]
+    #[must_use]
+    pub fn are_of_64_bits(&self) -> bool {
+        Self::is_mode_of_64_bits(self.words[Self::MODE])
+    }
+
+    /// Whether the word with the [mode](Self::MODE) is that of a 64-bit program.
     #[cfg(not(any(target_arch = "aarch64", bpf_target_arch = "aarch64")))]
     #[inline(always)]
     #[must_use]
-    pub fn are_of_64_bits(&self) -> bool {
+    pub fn is_mode_of_64_bits(mode: u64) -> bool {
         /// `__USER_CS`.
         const CODE_SEGMENT: u64 = 0x33;
-        self.words[Self::MODE] == CODE_SEGMENT
+        mode == CODE_SEGMENT
     }
 
-    /// Whether they are those of a 64-bit program.
+    /// Whether the word with the [mode](Self::MODE) is that of a 64-bit program.
     #[cfg(any(target_arch = "aarch64", bpf_target_arch = "aarch64"))]
     #[inline(always)]
     #[must_use]
-    pub fn are_of_64_bits(&self) -> bool {
+    pub fn is_mode_of_64_bits(mode: u64) -> bool {
         /// `PSR_MODE32_BIT` and the bits of the exception level.
         const MODE: u64 = 0x1f;
-        self.words[Self::MODE] & MODE == 0
+        mode & MODE == 0
     }
 
     /// The number of the system call that the thread is in, and its arguments; [`None`] when it is in

@@ -30,7 +30,8 @@ pub use stack::{PythonStack, StackShape};
 pub use symbol::{CodeSymbol, SymbolLookup};
 pub use text::locate_text;
 pub use thread_state::{
-    SearchStep, ThreadStateSearch, collects_garbage, gil_holder, is_attached, revalidate,
+    SearchStep, ThreadStateSearch, collects_garbage, gil_holder, gil_holder_of_interpreter,
+    is_attached, revalidate,
 };
 pub use thread_walk::{ProcessPointers, StateList, ThreadWalk, WalkPosition};
 pub use walk::{PythonStep, PythonWalk, bytecode};

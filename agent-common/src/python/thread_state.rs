@@ -52,6 +52,25 @@ pub fn gil_holder<M: UserMemory>(memory: &M, layout: &Layout, holder: UserAddr) 
     state
 }
 
+/// The thread state that holds the GIL of an interpreter, for versions in which that points to its GIL (3.12 and later,
+/// not free-threaded); null when it is free, or that cannot be read.
+#[inline(always)]
+#[must_use]
+pub fn gil_holder_of_interpreter<M: UserMemory>(
+    memory: &M,
+    layout: &Layout,
+    interpreter: UserAddr,
+) -> UserAddr {
+    /// `_gil_runtime_state.last_holder`, and `.locked`, which is 1 while it is held.
+    const LAST_HOLDER: u16 = 8;
+    const LOCKED: u16 = 16;
+    let gil = UserAddr(memory.word_or_zero(interpreter.field(layout.interpreter.gil)));
+    if !gil.could_be_structure() || memory.word_or_zero(gil.field(LOCKED)) as u32 != 1 {
+        return UserAddr(0);
+    }
+    UserAddr(memory.word_or_zero(gil.field(LAST_HOLDER)))
+}
+
 /// Whether a thread collects garbage: the word of its interpreter at `interpreter` says that one does, and the
 /// thread holds the GIL. It also seems so for another one that a finalizer lets run meanwhile.
 ///

@@ -50,6 +50,10 @@ impl RecordKind {
     pub const MOVED_MEMORY: Self = Self(16);
     /// A [`TaskName`](super::TaskName).
     pub const TASK_NAME: Self = Self(17);
+    /// A [`StartedWait`](super::StartedWait).
+    pub const STARTED_WAIT: Self = Self(18);
+    /// An [`EndedWait`](super::EndedWait).
+    pub const ENDED_WAIT: Self = Self(19);
 }
 
 /// The start of every record.

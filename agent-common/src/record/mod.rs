@@ -19,6 +19,7 @@ mod stack;
 mod task_name;
 mod text;
 mod thread_name;
+mod traced_wait;
 mod unwind_status;
 mod wait;
 
@@ -38,5 +39,6 @@ pub use stack::{Frame, FrameKind, StackHead};
 pub use task_name::{MAX_TASK_NAME_BYTES, TASK_NAME_BYTES, TaskName};
 pub use text::Text;
 pub use thread_name::ThreadName;
+pub use traced_wait::{EndedWait, StartedWait};
 pub use unwind_status::{NativeUnwindStatus, PythonUnwindStatus};
 pub use wait::WaitReason;

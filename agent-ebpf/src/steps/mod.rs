@@ -2,6 +2,7 @@
 //! documentation.
 
 mod code_object;
+mod gil_holder;
 mod native;
 mod running_task;
 mod stack;
@@ -9,6 +10,7 @@ mod thread;
 mod thread_name;
 mod walk;
 
+pub(crate) use gil_holder::gil_holder_thread;
 pub(crate) use native::{NATIVE_FRAMES_PER_STEP, begin_native, send_native, walk_native_frames};
 pub(crate) use running_task::name_task;
 pub(crate) use stack::{FRAMES_PER_RESOLVE, resolve_frames, send_stack};

@@ -4,7 +4,7 @@
 //! they share one [`Sampler`](crate::values::Sampler). The kernel runs no program of a perf event
 //! while it runs another one on the processor; a tick of the clock that comes in the middle of a page
 //! fault's sample is one that the [`SampleClock`](agent_common::sample_clock::SampleClock) misses. The
-//! program on a tracepoint, [`lock_releases`], runs where interrupts are disabled. A probe, as in
+//! programs on tracepoints of the scheduler, [`lock_releases`] and [`switches`], run where interrupts are disabled. A probe, as in
 //! [`exceptions`] and [`allocations`], is interrupted by all of them, and by other threads: it has values of its own.
 
 pub(crate) mod allocations;
@@ -18,4 +18,5 @@ pub(crate) mod major_faults;
 pub(crate) mod moves;
 pub(crate) mod page_faults;
 pub(crate) mod processes;
+pub(crate) mod switches;
 pub(crate) mod threads;

@@ -10,18 +10,21 @@
 use core::ffi::c_void;
 
 use agent_common::{
-    limits::MAX_KERNEL_FRAMES,
+    limits::{MAX_KERNEL_FRAMES, SHORT_WAIT_NS},
     native::Registers,
     visit::{KnownThread, ThreadDetails, ThreadVisit, WholeVisit},
     volatile::masked,
 };
 use aya_ebpf::{
     bindings::{seq_file, task_struct},
-    helpers::generated::{bpf_get_task_stack, bpf_seq_write},
+    helpers::generated::{bpf_get_task_stack, bpf_ktime_get_ns, bpf_seq_write},
 };
 
 use crate::{
-    maps::{CHUNK, KNOWN_THREADS, PROCESS_STATES, PROCESSES, VISIT, WITH_NATIVE},
+    maps::{
+        CHUNK, KNOWN_THREADS, PROCESS_STATES, PROCESSES, SWITCHED_THREADS, VISIT, WITH_NATIVE,
+        WITH_SWITCHES,
+    },
     registers,
     task::Task,
 };
@@ -121,10 +124,11 @@ unsafe fn visit(context: *mut TaskVisit, read_ones: bool) -> Option<()> {
     record.visit.run_delay_ns = task.run_delay();
     record.visit.thread_pointer = task.thread_pointer();
     record.visit.preempted = u32::from(task.is_preempted_by_current());
+    let is_short = trace(&mut record.visit);
     let mut bytes = HEAD_BYTES;
     // SAFETY: as above.
     let is_known = known.is_some_and(|known| is_same(unsafe { &*known }, &record.visit));
-    if record.visit.on_cpu == 0 && !is_known {
+    if record.visit.on_cpu == 0 && !is_known && !is_short {
         // SAFETY: the iterator's own pointer.
         bytes = unsafe { detail(address, task, record) };
     }
@@ -142,6 +146,31 @@ unsafe fn visit(context: *mut TaskVisit, read_ones: bool) -> Option<()> {
         }
     }
     Some(())
+}
+
+/// Records the traced wait of a thread, if there is one; returns whether it is so short that it is sampled elsewhere.
+#[inline(always)]
+fn trace(visit: &mut ThreadVisit) -> bool {
+    (visit.short_ns, visit.left_ns) = (0, 0);
+    (visit.is_traced, visit.reserved) = (0, 0);
+    if WITH_SWITCHES.load() == 0 {
+        return false;
+    }
+    let Some(thread) = SWITCHED_THREADS.get_ptr(visit.tid) else {
+        return false;
+    };
+    // SAFETY: values of the map stay readable while the program runs; the thread may leave its processor meanwhile.
+    let (short_ns, left_ns, is_waiting) =
+        unsafe { ((*thread).short_ns, (*thread).left_ns, (*thread).is_waiting) };
+    visit.short_ns = short_ns;
+    visit.is_traced = 1;
+    if visit.on_cpu != 0 || is_waiting == 0 {
+        return false;
+    }
+    visit.left_ns = left_ns;
+    // SAFETY: the helper takes no arguments.
+    let now_ns = unsafe { bpf_ktime_get_ns() };
+    now_ns.saturating_sub(left_ns) < SHORT_WAIT_NS
 }
 
 /// Whether the thread did not run since its stack was read.

@@ -10,6 +10,7 @@ mod location;
 mod resident_pages;
 mod sampler;
 mod slots;
+mod switches;
 mod thread_cache;
 mod thread_name;
 mod wakes;
@@ -23,6 +24,7 @@ pub(crate) use resident_pages::{
 };
 pub(crate) use sampler::{AddressSearch, NativeSampler, SampledStacks, Sampler, WaitEnd};
 pub(crate) use slots::Slots;
+pub(crate) use switches::Switches;
 pub(crate) use thread_cache::{CACHED_FRAMES, ThreadCache, copy};
 pub(crate) use thread_name::{TEXT_MASK, ThreadNameRecord};
 pub(crate) use wakes::Wakes;

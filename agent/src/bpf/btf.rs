@@ -43,6 +43,9 @@ const SIGNAL: &str = "signal_struct";
 const COUNTER: &str = "percpu_counter";
 const MAP: &str = "bpf_array";
 
+/// The type of the functions that the tracepoint `sched_switch` calls.
+const SWITCH: &str = "btf_trace_sched_switch";
+
 /// The offsets that the BPF programs need.
 ///
 /// # Errors
@@ -50,7 +53,8 @@ const MAP: &str = "bpf_array";
 /// [`Error`] when BTF cannot be read, or a structure or field has another name.
 pub(super) fn kernel_layout() -> Result<KernelLayout, Error> {
     let bytes = fs::read(Path::new(VMLINUX)).map_err(Error::Unreadable)?;
-    let btf = Btf::read(&bytes, &[TASK, MEMORY, SIGNAL, COUNTER, MAP]).ok_or(Error::Malformed)?;
+    let btf =
+        Btf::read(&bytes, &[TASK, MEMORY, SIGNAL, COUNTER, MAP, SWITCH]).ok_or(Error::Malformed)?;
     let task = |path| btf.offset(TASK, path);
     Ok(KernelLayout {
         thread_pointer: if cfg!(target_arch = "aarch64") {
@@ -76,6 +80,7 @@ pub(super) fn kernel_layout() -> Result<KernelLayout, Error> {
         earlier_run_time: task(&["se", "prev_sum_exec_runtime"]).unwrap_or(0),
         last_arrival: task(&["sched_info", "last_arrival"]).unwrap_or(0),
         last_queued: task(&["sched_info", "last_queued"]).unwrap_or(0),
+        switch_state: btf.integer_argument(SWITCH),
         comm: task(&["comm"])?,
         resident: resident_layout(&btf).unwrap_or_default(),
     })
@@ -139,7 +144,7 @@ impl<'a> Btf<'a> {
         while at < types.len() {
             let kind = Type::read(types, at)?;
             btf.starts.push(u32::try_from(at).ok()?);
-            if kind.is_structure()
+            if kind.is_wanted()
                 && let Some(name) = wanted.iter().find(|name| btf.is_name(kind.name, name))
             {
                 btf.structures.push((name, at));
@@ -168,6 +173,38 @@ impl<'a> Btf<'a> {
             at = self.resolve(kind);
         }
         Ok(offset)
+    }
+
+    /// Which argument after the first one, from 0, of a tracepoint with this type of functions is the last one that is
+    /// an integer, as none before it but the first is; 0 for none.
+    ///
+    /// Before Linux 5.18 there is none, in some of its kernels it is the second, and since then the last one.
+    fn integer_argument(&self, function: &str) -> u32 {
+        /// The first one is data of the program; the next one is always an integer.
+        const DATA: usize = 1;
+        let Some(prototype) = self.prototype(function) else {
+            return 0;
+        };
+        let Some(kind) = Type::read(self.types, prototype) else {
+            return 0;
+        };
+        let is_integer = |index: &usize| {
+            let parameter = prototype + Type::BYTES + index * PARAMETER_BYTES + 4;
+            let of = word(self.types, parameter).and_then(|id| self.resolve(id));
+            let of = of.and_then(|at| Type::read(self.types, at));
+            of.is_some_and(|of| of.kind == 1)
+        };
+        let last = (DATA + 1..kind.count).rev().find(is_integer);
+        last.and_then(|index| u32::try_from(index - DATA).ok())
+            .unwrap_or(0)
+    }
+
+    /// The prototype to a pointer to which the type `name` is an alias.
+    fn prototype(&self, name: &str) -> Option<usize> {
+        let alias = Type::read(self.types, self.structure(name)?)?;
+        let pointer = Type::read(self.types, self.resolve(alias.refers_to)?)?;
+        let at = self.resolve(pointer.refers_to)?;
+        (Type::read(self.types, at)?.kind == 13).then_some(at)
     }
 
     /// Bytes of a structure.
@@ -242,6 +279,7 @@ impl<'a> Btf<'a> {
 
 const MAGIC: u32 = 0x1_eb9f;
 const MEMBER_BYTES: usize = 12;
+const PARAMETER_BYTES: usize = 8;
 
 /// The type section and the string section.
 fn sections(btf: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -279,8 +317,9 @@ impl Type {
         })
     }
 
-    fn is_structure(&self) -> bool {
-        self.kind == 4
+    /// A structure or a typedef.
+    fn is_wanted(&self) -> bool {
+        matches!(self.kind, 4 | 8)
     }
 
     /// A structure or a union.
@@ -413,5 +452,6 @@ mod tests {
         let layout = super::kernel_layout().unwrap();
         assert!(layout.thread_pointer > 0 && layout.executable_pages > 0);
         assert!(layout.switches > layout.tgid);
+        assert!([0, 1, 3].contains(&layout.switch_state));
     }
 }

@@ -30,6 +30,7 @@ use super::{
     ring::Ring,
     sampled_pages::SampledPages,
     sampling_events::SamplingEvents,
+    switches::SwitchTracing,
     table_loader::{LoadedTables, TableLoader},
     thread_visits::ThreadVisits,
     tracepoints::attach,
@@ -74,6 +75,8 @@ pub struct Bpf {
     unwind_tables: UnwindTableMaps,
     counters: CounterMap,
     sampling_events: SamplingEvents,
+    /// [`None`] where context switches are not traced.
+    switches: Option<SwitchTracing>,
     /// [`None`] once it was taken, and where there is none.
     raise_probe: Option<Box<RaiseProbe>>,
     /// [`None`] once they were taken, and where there are none.
@@ -114,6 +117,9 @@ impl Bpf {
         if copies {
             attach_page_allocated(&mut object)?;
         }
+        let switches = options.switches.as_deref();
+        let switches = switches.map(|classes| SwitchTracing::load(&mut object, classes));
+        let switches = switches.transpose()?;
         let tables = TableLoader::take(&mut object, has_visits)?;
         let kernel_types = kernel_types.map(KernelTypes::finish).transpose()?;
         let mut sampled_pages = None;
@@ -153,6 +159,7 @@ impl Bpf {
             unwind_tables: UnwindTableMaps::take(&mut object, tables)?,
             counters: CounterMap::take(&mut object)?,
             sampling_events,
+            switches,
             raise_probe,
             allocation_probes,
             counts_memory,
@@ -364,7 +371,11 @@ impl Bpf {
         let hotplug_events = self.hotplug_events()?;
         let period_ns = self.control.period_ns;
         self.sampling_events
-            .attach(&mut self.object, period_ns, hotplug_events)
+            .attach(&mut self.object, period_ns, hotplug_events)?;
+        match &mut self.switches {
+            Some(switches) => switches.attach(&mut self.object),
+            None => Ok(()),
+        }
     }
 
     /// Changes the period of the clock of a session that was started.
@@ -407,7 +418,15 @@ impl Bpf {
     ///
     /// [`Error::Program`] when the program cannot be unloaded.
     pub fn stop(&mut self) -> Result<(), Error> {
+        if self.switches.take().is_some() {
+            SwitchTracing::unload(&mut self.object)?;
+        }
         self.sampling_events.unload(&mut self.object)
+    }
+
+    /// Why context switches, which are not traced, cannot be.
+    pub fn refused_switches(&mut self) -> Option<Error> {
+        SwitchTracing::check(&mut self.object).err()
     }
 
     /// Tries the events of some kinds, which are not sampled: those that the kernel refuses, with the

@@ -5,14 +5,16 @@
 //! without unwind tables; the maps that are named here evict or count what finds them full.
 
 use agent_common::limits::{
-    CACHED_LOCATIONS, HOST_LOCK_WAITS, HOST_THREAD_CACHES, MAX_KNOWN_THREADS, MAX_MAPPINGS,
-    MAX_PAGES, PROGRAM_LOCK_WAITS, PROGRAM_THREAD_CACHES,
+    CACHED_LOCATIONS, HOST_LOCK_WAITS, HOST_SWITCHED_THREADS, HOST_THREAD_CACHES,
+    MAX_KNOWN_THREADS, MAX_MAPPINGS, MAX_PAGES, PROGRAM_LOCK_WAITS, PROGRAM_SWITCHED_THREADS,
+    PROGRAM_THREAD_CACHES,
 };
 use aya::EbpfLoader;
 
 use super::{
     lock_waits::LOCK_WAITS,
     process_map::{self, PROCESS_STATES, PROCESSES},
+    switches::SWITCHED_THREADS,
     thread_visits::KNOWN_THREADS,
 };
 
@@ -24,7 +26,7 @@ struct Size {
 }
 
 /// The maps whose size depends on what is profiled, apart from [`PROCESSES`],
-/// [`PROCESS_STATES`], [`KNOWN_THREADS`], [`LOCK_WAITS`] and those of [`GROWTH_SIZES`].
+/// [`PROCESS_STATES`], [`KNOWN_THREADS`], [`LOCK_WAITS`], [`SWITCHED_THREADS`] and those of [`GROWTH_SIZES`].
 const SIZES: [Size; 9] = [
     Size::new("CODE_OBJECTS", 6 << 10, 12 << 10),
     Size::new("MAPPINGS", MAX_MAPPINGS / 4, MAX_MAPPINGS),
@@ -83,6 +85,16 @@ pub(super) fn set(
     for size in &SIZES {
         loader.map_max_entries(size.map, size.entries(whole_host));
     }
+}
+
+/// Sets the size of the map of threads whose context switches are traced.
+pub(super) fn set_switches(loader: &mut EbpfLoader<'_>, whole_host: bool, switches: bool) {
+    let threads = match (switches, whole_host) {
+        (false, _) => 1,
+        (true, false) => PROGRAM_SWITCHED_THREADS,
+        (true, true) => HOST_SWITCHED_THREADS,
+    };
+    loader.map_max_entries(SWITCHED_THREADS, threads);
 }
 
 /// The maps with the values of a sample, of which there are two where there are probes: entries of one.

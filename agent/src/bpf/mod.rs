@@ -8,6 +8,7 @@
 //!         ├─ thread_visits     passes over all threads
 //!         ├─ walk_maps         what a walk in the agent looks up
 //!         ├─ lock_waits        who ends waits for locks
+//!         ├─ switches          tracing of context switches
 //!         ├─ sampled_pages     pages that grow, and moves of them
 //!         ├─ probes            the probes in programs
 //!         ├─ rights            the capability to open perf events
@@ -45,6 +46,7 @@ mod ring;
 mod sampled_pages;
 mod sampling_events;
 mod slots;
+mod switches;
 mod table_loader;
 mod thread_visits;
 mod tracepoints;

@@ -9,7 +9,12 @@ use aya::{
     sys::{BpfHelper, is_helper_supported},
 };
 
-use super::{btf, error::Error, loader, map_sizes};
+use super::{
+    btf,
+    error::Error,
+    loader, map_sizes,
+    switches::{WaitClasses, waits_of_processor},
+};
 use crate::profile::{Kind, RecordedExceptions};
 
 /// Where the registers of a thread are in its kernel stack on kernels without
@@ -44,6 +49,8 @@ pub struct LoadOptions {
     pub visits: Visits,
     /// Whether it is recorded who ends waits for locks.
     pub lock_releases: bool,
+    /// What system calls wait for, if context switches are traced.
+    pub switches: Option<Box<WaitClasses>>,
     /// Which exceptions are recorded.
     pub exceptions: RecordedExceptions,
 }
@@ -88,6 +95,8 @@ pub(super) fn load(options: &LoadOptions, kernel_layout: &KernelLayout) -> Resul
         options.visits != Visits::None,
         options.lock_releases,
     );
+    let with_switches = options.switches.is_some();
+    map_sizes::set_switches(&mut loader, options.whole_host, with_switches);
     let growth = pages || has(Kind::is_growth);
     map_sizes::set_growth(&mut loader, options.whole_host, growth, pages);
     map_sizes::set_probes(
@@ -105,6 +114,12 @@ pub(super) fn load(options: &LoadOptions, kernel_layout: &KernelLayout) -> Resul
         .override_global("WITH_CONTROL_FLOW", &u32::from(with_control_flow), true)
         .override_global("WITH_PAGES", &u32::from(pages), true)
         .override_global("WITH_PROBES", &u32::from(has_probes), true)
+        .override_global("WITH_SWITCHES", &u32::from(with_switches), true)
+        .override_global(
+            "MAX_PROCESSOR_WAITS",
+            &waits_of_processor(options.whole_host),
+            true,
+        )
         .override_global("KERNEL_LAYOUT", kernel_layout, true)
         .load(aya::include_bytes_aligned!(concat!(
             env!("OUT_DIR"),

@@ -81,6 +81,7 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
         native: options.native,
         gil: options.filter.gil_only,
         wait_identities: true,
+        trace_switches: options.trace_switches,
         exceptions: options.exceptions,
         records: WaitRecords::default(),
         times: sample_times(options),

@@ -44,6 +44,7 @@ pub(super) async fn sample(
         native: true,
         gil: true,
         wait_identities: true,
+        trace_switches: false,
         exceptions: RecordedExceptions::default(),
         times: SampleTimes::Dropped,
         records,

@@ -103,6 +103,8 @@ keys! {
         idle: bool = OFF,
         /// Exceptions too by which iterators, generators and tasks end; of exceptions
         all_exceptions: bool = OFF,
+        /// Trace context switches too, so that waits of any length are exact; of the events of waiting
+        trace_switches: bool = OFF,
         /// CPU time for sampling, and as much for other work, in percent of one CPU; above it the
         /// sampling rate is lowered, and other work waits [default: 5]
         max_cpu: f64 = KeyKind::Value("PERCENT"),

@@ -235,6 +235,12 @@ fn check(written: Written, sources: &Sources) -> Result<Config, Error> {
             return Err(key(name, message));
         }
     }
+    let trace_switches = written.trace_switches.unwrap_or(false);
+    if trace_switches && !kinds.iter().any(|kind| kind.is_of_passes()) {
+        let message =
+            "is about waits: add an event of waiting, as wall, to `events`, or leave it out";
+        return Err(key("trace_switches", message.to_owned()));
+    }
     let window = written.window.map_or(WINDOW, |time| time.0);
     if !(SHORTEST_WINDOW..=LONGEST_WINDOW).contains(&window) {
         return Err(key("window", "must be from 1s to 1h".to_owned()));
@@ -291,6 +297,7 @@ fn check(written: Written, sources: &Sources) -> Result<Config, Error> {
         window,
         native: written.native.unwrap_or(true),
         idle: written.idle.unwrap_or(false),
+        trace_switches,
         exceptions: RecordedExceptions::of_option(written.all_exceptions.unwrap_or(false)),
         thread_labels: written.thread_labels.unwrap_or(false),
         selector: selector(written.include, written.exclude)?,

@@ -15,6 +15,7 @@ use crate::{
 
 /// A validated configuration of the agent of a host.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key")]
 pub struct Config {
     /// What to sample; not empty, each once.
     pub kinds: Vec<&'static Kind>,
@@ -32,6 +33,8 @@ pub struct Config {
     pub native: bool,
     /// Whether profiles have threads that wait for work.
     pub idle: bool,
+    /// Whether context switches are traced.
+    pub trace_switches: bool,
     /// Which exceptions are recorded.
     pub exceptions: RecordedExceptions,
     /// Whether samples have their thread as a label.

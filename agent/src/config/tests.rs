@@ -339,6 +339,18 @@ fn collectors_get_functions_with_their_module() {
     assert_eq!(encoded, [names].into());
 }
 
+#[test]
+fn switches_are_traced_where_there_are_waits() {
+    assert!(
+        read("trace_switches: true")
+            .unwrap_err()
+            .to_string()
+            .contains("waits")
+    );
+    let config = read("{events: [cpu, wall], trace_switches: true}").unwrap();
+    assert!(config.trace_switches);
+}
+
 /// The example with all commented keys enabled: prose has exactly one space after its `#`.
 fn uncommented() -> String {
     let line = |line: &str| {
@@ -384,7 +396,9 @@ fn the_example_has_every_key_with_its_default() {
         http_server,
         log,
         shutdown_timeout,
+        trace_switches,
     } = read(&text).unwrap();
+    assert!(!trace_switches);
     let default = read("").unwrap();
     assert_eq!((kinds, rate), (default.kinds, default.rate));
     assert!(wait_rate.is_none_or(|it| it.get() == default.rate));

@@ -110,6 +110,7 @@ impl Host {
             native: config.native,
             gil: false,
             wait_identities: config.thread_labels,
+            trace_switches: config.trace_switches,
             exceptions: config.exceptions,
             times: SampleTimes::Dropped,
             records: WaitRecords::default(),
@@ -344,11 +345,12 @@ impl Host {
         if config.kinds != self.config.kinds
             || config.native != self.config.native
             || config.exceptions != self.config.exceptions
+            || config.trace_switches != self.config.trace_switches
             || has_passes && config.periods().passes != self.periods.passes
             || config.http_server != self.config.http_server
         {
             warn!(
-                "changes of `events`, `native`, `all_exceptions`, `wait_rate`, and where the agent listens, need a restart of the agent"
+                "changes of `events`, `native`, `all_exceptions`, `trace_switches`, `wait_rate`, and where the agent listens, need a restart of the agent"
             );
         }
         if config.exporters != self.config.exporters {

@@ -216,7 +216,7 @@ impl<'a> Threads<'a> {
 
 /// Adds what the passes over the threads are doing.
 fn add_passes(metrics: &mut Metrics, passes: &PassStatus) {
-    let counters: [(_, _, &AtomicU64); 6] = [
+    let counters: [(_, _, &AtomicU64); 7] = [
         (
             "profiling_agent_pass_threads_given_up",
             "Threads that made passes until a process held them up",
@@ -246,6 +246,11 @@ fn add_passes(metrics: &mut Metrics, passes: &PassStatus) {
             "profiling_agent_unrecorded_lock_waits",
             "Waits for locks of which it was not recorded who ended them: there were too many at a time",
             &passes.unrecorded,
+        ),
+        (
+            "profiling_agent_sampled_waits_dropped",
+            "Records of sampled waits dropped because no pass has looked at them in time",
+            &passes.dropped_waits,
         ),
     ];
     for (name, help, count) in counters {

@@ -3,7 +3,9 @@
 
 use std::cmp::Reverse;
 
-use crate::profile::{Counter, FilteredOut, Losses, Unit, UnsymbolizedLosses, UnwindLosses};
+use crate::profile::{
+    Counter, FilteredOut, Losses, Unit, UnsymbolizedLosses, UnwindLosses, WaitTotals,
+};
 
 /// What is before the time of idle threads in its sentence.
 const IDLE_PREFIX: &str = "idle threads: ";
@@ -38,6 +40,8 @@ pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
         unrecorded_ms: _,
         raise_variance: _,
         probe_ms: _,
+        switch_ms: _,
+        waits,
         unwatched_samples: _,
         lost_moves: _,
         untimed_samples: _,
@@ -106,6 +110,10 @@ pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
         .chain(losses_not_in_samples(losses))
         .filter(|&(count, ..)| count != 0)
         .map(|(count, subject, rest)| sentence(count, subject, rest))
+        .chain((waits.total() != 0).then(|| {
+            let subject = ("millisecond of waits was", "milliseconds of waits were");
+            sentence(waits.total(), subject, &measured_waits(&waits))
+        }))
         .chain((idle_ns != 0).then(|| idle_sentence(idle_ns)))
         .collect()
 }
@@ -130,7 +138,7 @@ fn read_idle(sentence: &str) -> Option<u64> {
 type Loss<'a> = (u64, (&'a str, &'a str), &'a str);
 
 /// Losses of other things than samples and frames.
-fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 12] {
+fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 13] {
     [
         (
             losses.names_only,
@@ -185,6 +193,14 @@ fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 12] {
                 "milliseconds of CPU time were",
             ),
             "taken of the profiled programs by the probes.",
+        ),
+        (
+            losses.switch_ms,
+            (
+                "millisecond of CPU time was",
+                "milliseconds of CPU time were",
+            ),
+            "taken of the profiled programs by tracing their context switches.",
         ),
         (
             losses.unwatched_samples,
@@ -248,6 +264,13 @@ pub(super) fn read(sentence: &str, filtered_out: &mut FilteredOut, losses: &mut 
             &mut losses.unwind,
             &UnwindLosses::ALL,
             unwind_reasons,
+        );
+    } else if sentence.contains(" measured: ") {
+        read_reasons(
+            sentence,
+            &mut losses.waits,
+            &WaitTotals::ALL,
+            measured_waits,
         );
     } else if sentence.contains(" no name: ") {
         read_reasons(
@@ -349,6 +372,29 @@ fn unsymbolized_reasons(losses: &UnsymbolizedLosses) -> String {
     format!("no name: {}.{advice}", counted(reasons))
 }
 
+/// For example `measured: for the end of a time (5000), for locks and the GIL (120).`
+fn measured_waits(waits: &WaitTotals) -> String {
+    let WaitTotals {
+        lock,
+        sleep,
+        poll,
+        io,
+        child,
+        page_fault,
+        other,
+    } = *waits;
+    let reasons = [
+        (lock, "for locks and the GIL"),
+        (sleep, "for the end of a time"),
+        (poll, "for one of several descriptors"),
+        (io, "for a descriptor or a file"),
+        (child, "for a child process"),
+        (page_fault, "for a page of memory"),
+        (other, "for something else"),
+    ];
+    format!("measured: {}.", counted(reasons))
+}
+
 /// The reasons that occurred, the most frequent first, each with its count.
 fn counted<const N: usize>(mut reasons: [(u64, &str); N]) -> String {
     reasons.sort_by_key(|&(count, _)| Reverse(count));
@@ -360,138 +406,4 @@ fn counted<const N: usize>(mut reasons: [(u64, &str); N]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn without_losses_there_is_no_sentence() {
-        assert!(sentences(&FilteredOut::default(), &Losses::default()).is_empty());
-    }
-
-    #[test]
-    fn each_loss_is_a_sentence() {
-        let losses = Losses {
-            lost_samples: 12,
-            truncated: 1,
-            unsymbolized_python_frames: 2,
-            names_only: 3,
-            unread_files: 1,
-            untimed_samples: 7,
-            ..Losses::default()
-        };
-        let filtered_out = FilteredOut {
-            other_threads: 40,
-            without_gil: 1,
-            idle_ns: 12_345_678_901,
-        };
-        assert_eq!(
-            sentences(&filtered_out, &losses),
-            [
-                "40 samples are of other threads, and filtered out.",
-                "1 sample is of threads that did not hold the GIL, and filtered out.",
-                "12 samples were lost: the ring buffer was full.",
-                "1 stack was truncated: only the 256 frames at either end are kept.",
-                "2 Python frames have no name: the code object is unknown.",
-                "3 addresses have no lines and no inlined functions: there was no time to look \
-                 them up.",
-                "1 file was not read for names and lines: it would have taken too long.",
-                "7 samples are not in the chart: it ends early, as only the times of 1,000,000 samples \
-                 are kept.",
-                "idle threads: 12.35 s left out (--idle shows them)",
-            ]
-        );
-    }
-
-    #[test]
-    fn sentences_can_be_read_again() {
-        let mut filtered_out = FilteredOut {
-            idle_ns: 90_120_000_000,
-            ..FilteredOut::default()
-        };
-        let mut losses = Losses::default();
-        for (number, counter) in (1..).zip(FilteredOut::SAMPLES) {
-            *counter(&mut filtered_out) = number;
-        }
-        for (number, counter) in (5..).zip(Losses::COUNTERS) {
-            *counter(&mut losses) = number;
-        }
-        for (number, counter) in (20..).zip(UnwindLosses::ALL) {
-            *counter(&mut losses.unwind) = number;
-        }
-        for (number, counter) in (40..).zip(UnsymbolizedLosses::ALL) {
-            *counter(&mut losses.unsymbolized_native_frames) = number;
-        }
-        let (mut left_out_again, mut losses_again) = (FilteredOut::default(), Losses::default());
-        for sentence in sentences(&filtered_out, &losses) {
-            read(&sentence, &mut left_out_again, &mut losses_again);
-        }
-        assert_eq!((left_out_again, losses_again), (filtered_out, losses));
-    }
-
-    #[test]
-    fn other_text_is_ignored() {
-        let (mut filtered_out, mut losses) = (FilteredOut::default(), Losses::default());
-        for sentence in [
-            "",
-            "12 samples",
-            "12 samples were lost: the ring buffer was full!",
-            "0 samples were lost: the ring buffer was full.",
-            "5 native frames have no name: the file has no symbols (",
-            "5 stacks lack native frames: the stack was not in memory (x).",
-            "idle threads: 1 s left out (--idle shows them)",
-            "idle threads: 99999999999999.00 s left out (--idle shows them)",
-            "idle threads: 1.é s left out (--idle shows them)",
-        ] {
-            read(sentence, &mut filtered_out, &mut losses);
-        }
-        assert_eq!((filtered_out, losses), Default::default());
-    }
-
-    #[test]
-    fn missing_native_frames_are_one_sentence() {
-        let losses = Losses {
-            unwind: UnwindLosses {
-                no_table: 3,
-                fault: 12,
-                ..UnwindLosses::default()
-            },
-            unmatched: 1,
-            unsymbolized_native_frames: UnsymbolizedLosses {
-                no_symbols: 2,
-                no_map: 3,
-                ..UnsymbolizedLosses::default()
-            },
-            ..Losses::default()
-        };
-        assert_eq!(
-            sentences(&FilteredOut::default(), &losses),
-            [
-                "15 stacks lack native frames: the stack was not in memory (12), \
-                 an unwind table was not loaded yet (3).",
-                "1 stack has Python frames without a native frame that runs them: \
-                 they are at the root.",
-                "5 native frames have no name: JIT code without a perf map (3), \
-                 the file has no symbols (2).",
-            ]
-        );
-    }
-
-    #[test]
-    fn hidden_kernel_addresses_come_with_advice() {
-        let losses = Losses {
-            unsymbolized_native_frames: UnsymbolizedLosses {
-                kptr_restricted: 1,
-                ..UnsymbolizedLosses::default()
-            },
-            ..Losses::default()
-        };
-        assert_eq!(
-            sentences(&FilteredOut::default(), &losses),
-            [
-                "1 native frame has no name: the kernel hides its addresses (1). For names of \
-                 the kernel's functions, run agent as root or with CAP_SYSLOG, and set the \
-                 sysctl kernel.kptr_restrict to 0 or 1."
-            ]
-        );
-    }
-}
+mod tests;

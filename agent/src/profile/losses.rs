@@ -47,17 +47,21 @@ pub struct Losses {
     pub raise_variance: u64,
     /// CPU time that the probes of allocations took of the profiled processes, in milliseconds.
     pub probe_ms: u64,
+    /// CPU time that tracing context switches took of the profiled processes, in milliseconds; an estimate.
+    pub switch_ms: u64,
     /// Samples whose memory was not looked at again; only of memory in use and at the peak.
     pub unwatched_samples: u64,
     /// Moves of memory, not samples, that were not recorded: what was moved is missing; as `unwatched_samples`.
     pub lost_moves: u64,
     /// Samples that are not in the [timeline](super::Timeline), which is full; they are in the profile.
     pub untimed_samples: u64,
+    /// How long the traced waits were that are over; no loss, but what they are compared with.
+    pub waits: WaitTotals,
 }
 
 impl Losses {
     /// The plain counters, without those that divide one loss by its reasons.
-    pub const COUNTERS: [Counter<Self>; 19] = [
+    pub const COUNTERS: [Counter<Self>; 20] = [
         |losses| &mut losses.lost_samples,
         |losses| &mut losses.truncated,
         |losses| &mut losses.incomplete,
@@ -74,6 +78,7 @@ impl Losses {
         |losses| &mut losses.unrecorded_ms,
         |losses| &mut losses.raise_variance,
         |losses| &mut losses.probe_ms,
+        |losses| &mut losses.switch_ms,
         |losses| &mut losses.unwatched_samples,
         |losses| &mut losses.lost_moves,
         |losses| &mut losses.untimed_samples,
@@ -83,11 +88,50 @@ impl Losses {
     pub fn merge(&mut self, other: &Self) {
         merge(self, *other, &Self::COUNTERS);
         merge(&mut self.unwind, other.unwind, &UnwindLosses::ALL);
+        merge(&mut self.waits, other.waits, &WaitTotals::ALL);
         merge(
             &mut self.unsymbolized_native_frames,
             other.unsymbolized_native_frames,
             &UnsymbolizedLosses::ALL,
         );
+    }
+}
+
+/// Milliseconds of the traced waits of all profiled threads, by what their system calls wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitTotals {
+    /// Locks, the GIL among them.
+    pub lock: u64,
+    /// The end of a time.
+    pub sleep: u64,
+    /// One of several descriptors.
+    pub poll: u64,
+    /// A descriptor or a file.
+    pub io: u64,
+    /// A child process.
+    pub child: u64,
+    /// A page of memory.
+    pub page_fault: u64,
+    /// Something else.
+    pub other: u64,
+}
+
+impl WaitTotals {
+    /// All counters.
+    pub const ALL: [Counter<Self>; 7] = [
+        |waits| &mut waits.lock,
+        |waits| &mut waits.sleep,
+        |waits| &mut waits.poll,
+        |waits| &mut waits.io,
+        |waits| &mut waits.child,
+        |waits| &mut waits.page_fault,
+        |waits| &mut waits.other,
+    ];
+
+    /// Sum of all counters.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        total(self, &Self::ALL)
     }
 }
 
@@ -255,6 +299,8 @@ const _: () = {
     assert!(size_of::<FilteredOut>() == (FilteredOut::SAMPLES.len() + 1) * COUNTER);
     assert!(size_of::<UnwindLosses>() == UnwindLosses::ALL.len() * COUNTER);
     assert!(size_of::<UnsymbolizedLosses>() == UnsymbolizedLosses::ALL.len() * COUNTER);
-    let nested = size_of::<UnwindLosses>() + size_of::<UnsymbolizedLosses>();
+    assert!(size_of::<WaitTotals>() == WaitTotals::ALL.len() * COUNTER);
+    let nested =
+        size_of::<UnwindLosses>() + size_of::<UnsymbolizedLosses>() + size_of::<WaitTotals>();
     assert!(size_of::<Losses>() == Losses::COUNTERS.len() * COUNTER + nested);
 };

@@ -35,7 +35,10 @@ pub use self::{
     labels::SERVICE_NAME_LABEL,
     line_numbers::LineNumbers,
     location::{CodeAddress, FrameKind, Function, Line, Location},
-    losses::{Counter, FilteredOut, Losses, UnsymbolizedLosses, UnsymbolizedReason, UnwindLosses},
+    losses::{
+        Counter, FilteredOut, Losses, UnsymbolizedLosses, UnsymbolizedReason, UnwindLosses,
+        WaitTotals,
+    },
     memory::Memory,
     model::{Profile, Sample, Sampled, Stack, Thread},
     periods::Periods,

@@ -20,11 +20,12 @@ use super::{
     lock_releases::LockReleases,
     pages::{PageEvent, PageSender},
     running_threads::{Paid, RunningThreads},
+    traced_times::TracedTimes,
 };
 use crate::{
     aggregate::{Blocked, Windows},
     bpf::Records,
-    threads::{Batch, Snapshot},
+    threads::{Batch, Snapshot, TracedWaits},
 };
 
 /// Counts samples.
@@ -42,6 +43,10 @@ pub struct Counting {
     lock_releases: Option<LockReleases>,
     /// Gets all samples, and says which of them count.
     snapshot: Option<Snapshot>,
+    /// Time of threads whose context switches are traced.
+    traced_times: TracedTimes,
+    /// Gets the traced waits, if there are any.
+    traced: Option<TracedWaits>,
     /// Gets the pages by which processes grow, if these are looked at again.
     pages: Option<PageSender>,
 }
@@ -83,13 +88,10 @@ impl Counting {
     /// thread another one keeps waiting is counted apart.
     pub(super) fn with_passes(wants_cpu: bool, names_blocked: bool) -> Self {
         Self {
-            windows: Windows::default(),
             running: Some(RunningThreads::default()),
             leaves_out_cpu: !wants_cpu,
             names_blocked,
-            lock_releases: None,
-            snapshot: None,
-            pages: None,
+            ..Self::default()
         }
     }
 
@@ -98,10 +100,16 @@ impl Counting {
         Self { pages, ..self }
     }
 
+    /// Has sampled waits looked at by those who make passes.
+    pub(super) fn with_traced_waits(self, traced: Option<TracedWaits>) -> Self {
+        Self { traced, ..self }
+    }
+
     /// Keeps the times of samples too.
     pub(super) fn with_times(self) -> Self {
         Self {
             windows: Windows::with_times(),
+            traced_times: self.traced_times.with_times(),
             ..self
         }
     }
@@ -136,7 +144,16 @@ impl Counting {
     /// Counts what a pass has found.
     fn count_batch(&mut self, batch: &Batch) {
         for sample in &batch.samples {
+            self.traced_times.note(sample);
             self.windows.add_sample(sample);
+        }
+        for sample in &batch.traced_waits {
+            self.traced_times.add(sample);
+        }
+        for time in &batch.traced_times {
+            if let Some(sample) = self.traced_times.add_time(time) {
+                self.windows.add_sample(&sample);
+            }
         }
         for waiting in &batch.lock_waits {
             self.windows.add_lock_sample(&waiting.sample, waiting.lock);
@@ -167,6 +184,9 @@ impl Counting {
 
     /// Counts what has waited for samples of CPU time until the end of a window.
     pub(super) fn end_window(&mut self) {
+        for sample in self.traced_times.end_window() {
+            self.windows.add_sample(&sample);
+        }
         let unpaid = self.running.as_mut().map(RunningThreads::end_window);
         self.add_paid(unpaid.unwrap_or_default());
         let unended = self.lock_releases.as_mut().map(LockReleases::end_window);
@@ -254,6 +274,16 @@ impl Counting {
             }
             Ok(Record::LockRelease(release)) => self.add_release(&release),
             Ok(Record::Raise(raise)) => self.windows.add_raise(&raise),
+            Ok(Record::StartedWait(started)) => {
+                if let Some(traced) = &self.traced {
+                    traced.start(started);
+                }
+            }
+            Ok(Record::EndedWait(ended)) => {
+                if let Some(traced) = &self.traced {
+                    traced.end(ended);
+                }
+            }
             Ok(Record::NewPage(page)) => {
                 received.first_sample_ns.get_or_insert(page.sample.time_ns);
                 self.add_page_event(PageEvent::New(page));

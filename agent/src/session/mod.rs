@@ -52,6 +52,7 @@ mod signals;
 mod snapshot;
 mod status;
 mod thread_names;
+mod traced_times;
 mod unwind_tables;
 mod wake;
 mod windows;
@@ -99,12 +100,12 @@ use self::{
     raises::Raises,
     rescan_schedule::RescanSchedule,
     seed::random_seed,
-    settings::{counting_of, passes_of, sampled_kinds},
+    settings::{counting_of, load_options, passes_of},
     unwind_tables::UnwindTables,
 };
 use crate::{
     aggregate::Filter,
-    bpf::{Bpf, LoadOptions},
+    bpf::Bpf,
     process,
     profile::{Kind, Periods, Profile},
     symbolize::{Haste, NativeSymbolizer},
@@ -188,18 +189,7 @@ impl Session {
         let is_host = matches!(scope, Scope::Host { .. });
         let hash_seed = random_seed();
         let has_passes = settings.kinds.iter().any(|kind| kind.is_of_passes());
-        let lock_releases = settings.kinds.iter().any(|kind| kind.is_about_releases());
-        let options = LoadOptions {
-            kinds: sampled_kinds(settings),
-            period: settings.periods.clock,
-            hash_seed,
-            with_native: settings.native,
-            whole_host: is_host,
-            with_appeared: scope.has_later(),
-            visits: scope.visits(has_passes),
-            lock_releases,
-            exceptions: settings.exceptions,
-        };
+        let options = load_options(settings, &scope, hash_seed);
         let raise_sites = ProbeSites::new("exceptions", scope.has_known_processes());
         let loading = spawn_blocking(move || Bpf::load(&options));
         let mut unwind_tables = settings
@@ -223,7 +213,11 @@ impl Session {
         let profiles = Profiles::new(native, examinations.executables.clone());
         let profiles = ProfileBuilder::start(profiles)?;
         let (page_sender, page_events) = pages::channel(&settings.kinds).unzip();
-        let counting = counting_of(settings).with_pages(page_sender);
+        let pass_settings = passes_of(settings, hash_seed);
+        let traced = pass_settings.traced.clone();
+        let counting = counting_of(settings)
+            .with_pages(page_sender)
+            .with_traced_waits(traced);
         let drain = Drain::start(ring, profiles.references(), counting)?;
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -232,7 +226,7 @@ impl Session {
             profiles,
             drain,
             passes: None,
-            pass_settings: passes_of(settings, hash_seed),
+            pass_settings,
             gil_locations: GilLocations::default(),
             raises: None,
             raise_sites,

@@ -90,6 +90,7 @@ impl OutsideSession {
         }));
         let shared = Arc::clone(&received);
         let pass_settings = threads::Settings {
+            traced: None,
             with_native: false,
             ..passes_of(settings, random_seed())
         };

@@ -11,7 +11,7 @@ use agent_common::{
     counter::Counter,
     decode::decode,
     decoded::{Record, ThreadRecord},
-    maps::KERNEL_THREADS,
+    maps::{KERNEL_THREADS, WaitClass},
     record::{TaskName, ThreadName},
 };
 
@@ -23,7 +23,7 @@ use crate::{
     aggregate::{Catalog, Filter, NoSuchThread, ProfileTiming, Window},
     binaries::executables::Executables,
     bpf::Counters,
-    profile::{self, Profile},
+    profile::{self, Profile, WaitTotals},
     python::text,
     symbolize::{FrameSymbolizer, LookupTotals, NativeSymbolizer, PythonSymbolizer},
 };
@@ -61,6 +61,27 @@ fn task_characters(name: &TaskName) -> &[u8] {
     characters
         .get(..name.text.bytes.into())
         .unwrap_or(characters)
+}
+
+/// The time of the traced waits.
+fn wait_totals(counters: &Counters) -> WaitTotals {
+    let of = |class: WaitClass| {
+        let counter = Counter(Counter::WAIT_NS.0 + class.0);
+        milliseconds(counters.get(counter))
+    };
+    WaitTotals {
+        lock: of(WaitClass::LOCK),
+        sleep: of(WaitClass::SLEEP),
+        poll: of(WaitClass::POLL),
+        io: of(WaitClass::IO),
+        child: of(WaitClass::CHILD),
+        page_fault: of(WaitClass::PAGE_FAULT),
+        other: of(WaitClass::OTHER),
+    }
+}
+
+fn milliseconds(nanoseconds: u64) -> u64 {
+    (nanoseconds + 500_000) / 1_000_000
 }
 
 impl Profiles {
@@ -153,6 +174,11 @@ impl Profiles {
         }
         if about.kind.is_about_allocations() {
             losses.lost_samples += counters.get(Counter::LOST_ALLOCATIONS);
+        }
+        if about.kind.is_of_passes() {
+            losses.switch_ms = milliseconds(counters.get(Counter::SWITCH_NS));
+            losses.waits = wait_totals(counters);
+            losses.lost_samples += counters.get(Counter::LOST_WAITS);
         }
         if about.kind.pages().is_some() {
             losses.lost_moves = counters.get(Counter::LOST_MOVES);

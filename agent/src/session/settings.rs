@@ -1,13 +1,18 @@
 //! How a session samples.
 
-use super::counting::Counting;
+use super::{counting::Counting, scope::Scope};
 use crate::{
+    bpf::LoadOptions,
     profile::{CPU, Kind, Periods, RecordedExceptions},
-    threads::{self, LockNaming, WaitRecords},
+    threads::{self, LockNaming, TracedWaits, WaitRecords, reason::wait_classes},
 };
 
 /// How to sample.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a setting of its own"
+)]
 pub struct Settings {
     /// What to sample.
     pub kinds: Vec<&'static Kind>,
@@ -21,6 +26,8 @@ pub struct Settings {
     pub wait_identities: bool,
     /// What is wanted of waits besides samples.
     pub records: WaitRecords,
+    /// Whether context switches are traced, so that short waits are exact; only with kinds of passes.
+    pub trace_switches: bool,
     /// Which exceptions are recorded.
     pub exceptions: RecordedExceptions,
     /// Whether profiles say when their samples were taken.
@@ -58,6 +65,7 @@ pub(super) fn passes_of(settings: &Settings, hash_seed: u64) -> threads::Setting
         with_native: settings.native,
         with_gil: settings.kinds.iter().any(|kind| kind.is_about_gil()),
         locks: lock_naming(settings),
+        traced: settings.trace_switches.then(TracedWaits::default),
         records: settings.records.clone(),
     }
 }
@@ -81,8 +89,26 @@ pub(super) fn counting_of(settings: &Settings) -> Counting {
     }
 }
 
+/// With what the BPF programs are loaded.
+pub(super) fn load_options(settings: &Settings, scope: &Scope, hash_seed: u64) -> LoadOptions {
+    let has = |is_of: fn(&Kind) -> bool| settings.kinds.iter().any(|kind| is_of(kind));
+    let classes = || Box::new(wait_classes());
+    LoadOptions {
+        kinds: sampled_kinds(settings),
+        period: settings.periods.clock,
+        hash_seed,
+        with_native: settings.native,
+        whole_host: matches!(scope, Scope::Host { .. }),
+        with_appeared: scope.has_later(),
+        visits: scope.visits(has(Kind::is_of_passes)),
+        lock_releases: has(Kind::is_about_releases),
+        switches: settings.trace_switches.then(classes),
+        exceptions: settings.exceptions,
+    }
+}
+
 /// The kinds whose samples are to be taken from the start: passes need to know where threads run.
-pub(super) fn sampled_kinds(settings: &Settings) -> Vec<&'static Kind> {
+fn sampled_kinds(settings: &Settings) -> Vec<&'static Kind> {
     let kinds = &settings.kinds;
     let mut sampled = kinds.clone();
     if settings.records.snapshot.is_none()

@@ -22,6 +22,11 @@ pub struct Batch {
     pub samples: Vec<Sample>,
     /// Threads that ran, or could run and have no stack: where, their next sample of CPU time tells.
     pub running: Vec<RunningThread>,
+    /// Traced context switches: the first part of each wait that was sampled, and how long its thread then waited for a
+    /// processor, for all that it stands for.
+    pub traced_waits: Vec<Sample>,
+    /// Time of threads in such parts of all their waits, or waiting for a processor.
+    pub traced_times: Vec<TracedTime>,
     /// Samples of the kind *gil*: of threads that hold it and do not run, with the thread that each
     /// keeps waiting, or of threads that wait while nobody holds it.
     pub gil_waits: Vec<(Sample, u32)>,
@@ -76,6 +81,19 @@ pub struct RunningThread {
     pub is_runnable: bool,
     /// Whether it held the GIL, where that is known.
     pub holds_gil: Option<bool>,
+}
+
+/// Time that a thread has spent in the first parts of its traced waits, or waiting for a processor.
+#[derive(Clone, Copy, Debug)]
+pub struct TracedTime {
+    /// Process, in the initial PID namespace.
+    pub tgid: u32,
+    /// Thread, in the initial PID namespace.
+    pub tid: u32,
+    /// Elapsed time, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Whether it is that of waiting for a processor.
+    pub is_runnable: bool,
 }
 
 /// A thread that waits for the GIL while the thread that holds it runs.

@@ -1,12 +1,17 @@
 //! What is kept about a thread from pass to pass.
 
 use agent_common::{
+    limits::SHORT_WAIT_NS,
     maps::LockWait,
     record::{Header, MemoryType, ProfileKind, RecordKind, Sample, WaitReason},
     visit::ThreadVisit,
 };
 
-use super::{gil::GilWait, walker::Walked};
+use super::{
+    balance::{Activity, Balance},
+    gil::GilWait,
+    walker::Walked,
+};
 
 /// A thread that was visited.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +38,11 @@ pub(super) struct KnownThread {
     pub(super) shown: Shown,
     /// What the kernel's accounts and the samples differ by.
     balance: Balance,
+    /// Whether it is in the first part of a traced wait.
+    is_short: bool,
+    /// How long it was in such parts by now, in nanoseconds, and by the last sample.
+    short_ns: u64,
+    sampled_short_ns: u64,
     /// When its stack is to be read again although it did not run, in nanoseconds of the monotonic clock;
     /// 0 for never.
     pub(super) again_ns: u64,
@@ -56,14 +66,6 @@ pub(super) struct Wait {
     pub(super) switches: u64,
 }
 
-/// Nanoseconds that a thread ran, or waited for a processor, by the kernel's accounts, less those of its
-/// samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Balance {
-    run_ns: i64,
-    delay_ns: i64,
-}
-
 /// What a sample shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
@@ -74,74 +76,14 @@ pub(super) enum Shown {
     },
     /// It has its stack, and waited for this.
     Waiting(WaitReason),
+    /// It was in the first part of a traced wait, or waited for a processor, and its context switches are traced.
+    Traced {
+        /// Whether it waited for a processor.
+        is_runnable: bool,
+    },
     /// It waited as in [`KnownThread::last_wait`]: passes have seen it run, or wait for a processor, more often than it
     /// did by the kernel's accounts.
     Earlier,
-}
-
-/// What a thread was doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Activity {
-    /// It ran.
-    Running,
-    /// It could run, and waited for a processor.
-    Runnable,
-    /// The same in a wait that is over: it was woken and has not run yet.
-    Woken,
-    /// It waited for something else.
-    Waiting,
-    /// The same, but not in the wait that was seen.
-    Earlier,
-}
-
-/// Most that a kernel's accounts of a thread that runs are behind.
-const TICK_NS: i64 = 10_000_000;
-
-impl Balance {
-    /// What a sample of so many nanoseconds shows of a thread that was `seen` doing something, which is paid
-    /// for then. `is_current`: the accounts have all but the present wait for a processor; `has_waited`: an
-    /// earlier wait is known.
-    ///
-    /// A pass sees a thread that does not run in its place too seldom: where all processors are busy, the
-    /// pass begins when a thread gives up its processor, which then waits. So the kernel's accounts say how
-    /// many samples show a thread running or runnable, and the passes say what it does in the others.
-    fn pay(
-        &mut self,
-        elapsed_ns: i64,
-        seen: Activity,
-        is_current: bool,
-        has_waited: bool,
-    ) -> Activity {
-        let least = -elapsed_ns.max(TICK_NS);
-        let shown = if self.run_ns >= elapsed_ns {
-            Activity::Running
-        } else if self.delay_ns >= elapsed_ns {
-            Activity::Runnable
-        } else {
-            match seen {
-                Activity::Running if has_waited && self.run_ns <= least => Activity::Earlier,
-                Activity::Runnable if has_waited && is_current && self.delay_ns <= least => {
-                    Activity::Earlier
-                }
-                Activity::Woken if self.delay_ns <= least => Activity::Waiting,
-                Activity::Woken => Activity::Runnable,
-                _ => seen,
-            }
-        };
-        match shown {
-            Activity::Running => self.run_ns = self.run_ns.saturating_sub(elapsed_ns),
-            Activity::Runnable => self.delay_ns = self.delay_ns.saturating_sub(elapsed_ns),
-            Activity::Woken | Activity::Waiting | Activity::Earlier => {}
-        }
-        shown
-    }
-
-    /// Limits what is remembered to some samples.
-    fn limit(&mut self, elapsed_ns: i64) {
-        let most = elapsed_ns.saturating_mul(MAX_SAMPLES);
-        self.run_ns = self.run_ns.clamp(-most, most);
-        self.delay_ns = self.delay_ns.clamp(-most, most);
-    }
 }
 
 impl KnownThread {
@@ -158,6 +100,9 @@ impl KnownThread {
             last_wait: None,
             shown: Shown::Waiting(WaitReason::OTHER),
             balance: Balance::default(),
+            is_short: false,
+            short_ns: 0,
+            sampled_short_ns: 0,
             again_ns: 0,
             backoff_ns: 0,
             name_due_ns: 0,
@@ -168,6 +113,26 @@ impl KnownThread {
     /// Whether this is a visit of the same thread.
     pub(super) fn is(&self, visit: &ThreadVisit) -> bool {
         self.visit.start_time_ns == visit.start_time_ns && self.visit.tgid == visit.tgid
+    }
+
+    /// Takes over what a visit at this time says of its traced waits, if they are traced.
+    pub(super) fn note_traced(&mut self, visit: &ThreadVisit, now_ns: u64) {
+        let mut present_ns = 0;
+        self.is_short = false;
+        if visit.left_ns != 0 {
+            let wait_ns = now_ns.saturating_sub(visit.left_ns);
+            self.is_short = wait_ns < SHORT_WAIT_NS;
+            present_ns = wait_ns.min(SHORT_WAIT_NS);
+        }
+        self.short_ns = visit.short_ns.saturating_add(present_ns);
+        if self.pass == 0 {
+            // What was before is in no sample.
+            self.sampled_short_ns = self.short_ns;
+        }
+        if self.is_short {
+            // It has the stack of an earlier wait.
+            self.reset();
+        }
     }
 
     /// Forgets its stack, of which nothing is known any more.
@@ -199,6 +164,8 @@ impl KnownThread {
         let has_stack = self.stack.is_some();
         self.shown = match self.update(visit, elapsed_ns, is_in_call, is_moment) {
             Activity::Running => Shown::Elsewhere { is_runnable: false },
+            Activity::Short => Shown::Traced { is_runnable: false },
+            Activity::Runnable if visit.is_traced != 0 => Shown::Traced { is_runnable: true },
             Activity::Runnable if !has_stack => Shown::Elsewhere { is_runnable: true },
             Activity::Runnable => Shown::Waiting(WaitReason::RUNNABLE),
             Activity::Waiting | Activity::Woken if is_in_call => Shown::Waiting(self.reason),
@@ -229,7 +196,7 @@ impl KnownThread {
     /// The wait that its sample shows.
     pub(super) fn shown_wait(&self) -> Option<Wait> {
         match self.shown {
-            Shown::Elsewhere { .. } => None,
+            Shown::Elsewhere { .. } | Shown::Traced { .. } => None,
             Shown::Waiting(reason) => Some(self.wait(reason)),
             Shown::Earlier => self.last_wait,
         }
@@ -261,6 +228,8 @@ impl KnownThread {
             Activity::Runnable
         } else if visit.state == 0 && !is_moment {
             Activity::Woken
+        } else if self.is_short {
+            Activity::Short
         } else {
             Activity::Waiting
         };
@@ -272,6 +241,10 @@ impl KnownThread {
         );
         balance.run_ns = balance.run_ns.saturating_add(ran);
         balance.delay_ns = balance.delay_ns.saturating_add(delayed);
+        let short = self.short_ns.cast_signed();
+        let short = short.saturating_sub(self.sampled_short_ns.cast_signed());
+        balance.short_ns = balance.short_ns.saturating_add(short);
+        self.sampled_short_ns = self.short_ns;
         balance.limit(elapsed_ns);
         self.visit = *visit;
         balance.pay(elapsed_ns, seen, is_current, self.last_wait.is_some())
@@ -314,12 +287,10 @@ impl KnownThread {
 const MIN_BACKOFF_NS: u64 = 1_000_000_000;
 const MAX_BACKOFF_NS: u64 = 60_000_000_000;
 
-/// Most samples that the accounts may differ by: what a thread ran while passes could not see it.
-const MAX_SAMPLES: i64 = 100;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::threads::balance::MAX_SAMPLES;
 
     const ELAPSED: u64 = 10;
 
@@ -336,6 +307,10 @@ mod tests {
             run_ns,
             run_delay_ns,
             thread_pointer: 0,
+            short_ns: 0,
+            left_ns: 0,
+            is_traced: 0,
+            reserved: 0,
         }
     }
 
@@ -399,6 +374,7 @@ mod tests {
                 Shown::Elsewhere { is_runnable: false } => 0,
                 Shown::Elsewhere { is_runnable: true } => 1,
                 Shown::Waiting(_) => 2,
+                Shown::Traced { .. } => unreachable!(),
                 Shown::Earlier => {
                     let reason = thread.shown_wait().unwrap().reason;
                     assert_eq!(reason, WaitReason::SLEEP);

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! passes ─► pass ─┬─ sources            the BPF programs and their maps, or outside: `/proc`
-//!                 ├─ known_thread       what is kept about each
+//!                 ├─ known_thread       what is kept about each (balance)
 //!                 ├─ process            memory (page_cache), interpreter, code, symbols
 //!                 ├─ walker             stacks
 //!                 ├─ reason             why it waits
+//!                 ├─ traced_waits       sampled waits, where context switches are traced
 //!                 ├─ gil                who holds the GIL meanwhile
 //!                 ├─ locks              which lock it waits for
 //!                 ├─ deadlocks          and who holds it
@@ -18,6 +19,7 @@
 //! never guessed: a stack is proved to be one, or is left out and counted; a process that holds a read up
 //! is left out, and all others are not.
 
+mod balance;
 mod batch;
 mod code;
 mod core_dump;
@@ -41,9 +43,10 @@ mod snapshot_passes;
 mod sources;
 mod status;
 mod symbols;
+mod traced_waits;
 mod walker;
 
-pub use batch::{Batch, BlockedThread, LockWaitSample, Rest, RunningThread};
+pub use batch::{Batch, BlockedThread, LockWaitSample, Rest, RunningThread, TracedTime};
 pub use core_dump::{CoreThreadState, CoreThreads, core_threads};
 pub use deadlocks::{DeadlockedThread, Deadlocks};
 pub use gil_locations::GilLocations;
@@ -54,3 +57,4 @@ pub use passes::Passes;
 pub use settings::{Settings, WaitRecords};
 pub use snapshot::{Snapshot, SnapshotProgress, SnapshotThread};
 pub use status::PassStatus;
+pub use traced_waits::TracedWaits;

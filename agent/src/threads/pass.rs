@@ -8,6 +8,7 @@
 //! Invariants: a stack is used only if it is *proved*; each thread gets all of the elapsed time, whether its stack is
 //! proved or not.
 
+mod away;
 mod changed;
 mod gil_waits;
 mod lock_notes;
@@ -15,6 +16,7 @@ mod processes;
 mod proof;
 mod reading;
 mod samples;
+mod traced;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -25,7 +27,7 @@ use std::{
 
 use agent_common::{limits::MAX_KNOWN_THREADS, visit::ThreadVisit};
 
-use self::changed::Changed;
+use self::{away::Traced, changed::Changed};
 use super::{
     batch::Batch,
     deadlocks::OwnedLock,
@@ -84,6 +86,8 @@ pub(super) struct Passer {
     /// How it names the locks for which threads wait, if it looks at them.
     locks: Option<LockNaming>,
     records: WaitRecords,
+    /// What is sampled of context switches, if they are traced.
+    traced: Option<Traced>,
     /// Threads that wait for locks of which is known who holds them.
     owned_locks: HashMap<u32, OwnedLock>,
 }
@@ -105,6 +109,7 @@ impl Passer {
             with_gil: settings.with_gil,
             locks: settings.locks,
             records: settings.records.clone(),
+            traced: settings.traced.clone().map(Traced::new),
             owned_locks: HashMap::new(),
         }
     }
@@ -141,14 +146,16 @@ impl Passer {
                 known.show(head, elapsed_ns, is_moment);
             }
         }
+        let waits = self.take_traced(&heads, time_ns)?;
         let holders = if self.with_gil {
-            self.gil_holders(&heads)?
+            self.gil_holders(&heads, &waits)?
         } else {
             GilHolders::default()
         };
         for head in &heads {
             self.add_sample(head, &holders, time_ns, elapsed_ns);
         }
+        self.add_traced(&waits, &holders);
         self.find_deadlocks();
         for process in self.processes.values() {
             // They are read anew in the next pass.
@@ -189,6 +196,7 @@ impl Passer {
         if !known.is(head) {
             *known = KnownThread::new(*head);
         }
+        known.note_traced(head, now_ns);
         known.pass = self.pass;
         if head.on_cpu != 0 {
             known.reset();
@@ -211,6 +219,9 @@ impl Passer {
             .collect();
         for tid in gone {
             let known = self.threads.remove(&tid);
+            if let Some(traced) = &mut self.traced {
+                traced.forget(tid);
+            }
             self.owned_locks.remove(&tid);
             self.shared.visits().forget(tid);
             if known.is_some_and(|known| known.is_noted)

@@ -12,7 +12,6 @@ use agent_common::{
     native::Registers,
     record::WaitReason,
     scratch::Scratch,
-    visit::ThreadVisit,
 };
 
 use super::{
@@ -122,14 +121,14 @@ impl VisitedProcess {
         true
     }
 
-    /// Why a thread of it waits.
-    pub(super) fn reason(&mut self, visit: &ThreadVisit, registers: &Registers) -> WaitReason {
+    /// Why a thread of it waits that is in this `__state` of the kernel.
+    pub(super) fn reason(&mut self, state: u32, registers: &Registers) -> WaitReason {
         /// `TASK_UNINTERRUPTIBLE`.
         const UNINTERRUPTIBLE: u32 = 2;
         let thread = ThreadAtRest {
             system_call: system_call(registers),
-            uninterruptible: visit.state & UNINTERRUPTIBLE != 0,
-            runnable: visit.state == 0,
+            uninterruptible: state & UNINTERRUPTIBLE != 0,
+            runnable: state == 0,
         };
         self.gil_words();
         let gil = self.gil.as_ref();
@@ -204,14 +203,19 @@ impl VisitedProcess {
         }
         let thread_id = self.memory.word(state.field(layout.thread.thread_id));
         thread_id.map_or(HolderPointer::Unknown, |thread_id| {
-            let distance = self.tracked.thread_pointer_distance;
-            HolderPointer::Thread(thread_id.wrapping_add(distance))
+            self.holder_with(thread_id)
         })
     }
 
     fn gil_words(&mut self) -> &GilWords {
         self.gil
             .get_or_insert_with(|| self.gil_location.words(&self.memory))
+    }
+
+    /// Who holds a GIL, by `pthread_self()`.
+    pub(super) fn holder_with(&self, thread_id: u64) -> HolderPointer {
+        let distance = self.tracked.thread_pointer_distance;
+        HolderPointer::Thread(thread_id.wrapping_add(distance))
     }
 
     /// `pthread_self()` of a thread with this thread pointer.

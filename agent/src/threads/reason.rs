@@ -22,7 +22,10 @@ pub mod descriptors;
 
 pub use calls::Abi;
 
-use agent_common::record::WaitReason;
+use agent_common::{
+    maps::{SYSTEM_CALLS, WaitClass},
+    record::WaitReason,
+};
 
 use self::{
     calls::{Wait, wait_of},
@@ -75,6 +78,38 @@ pub fn reason(
             WaitReason::RUNNABLE
         }
         reason => reason,
+    }
+}
+
+/// What the system calls of 64-bit programs of this machine wait for, by number, as far as their numbers say.
+#[must_use]
+pub fn wait_classes() -> [WaitClass; SYSTEM_CALLS as usize] {
+    let abi = if cfg!(target_arch = "aarch64") {
+        Abi::Aarch64
+    } else {
+        Abi::X86_64
+    };
+    let mut classes = [WaitClass::OTHER; SYSTEM_CALLS as usize];
+    for (number, class) in (0..).zip(&mut classes) {
+        *class = class_of(wait_of(abi, number));
+    }
+    classes
+}
+
+fn class_of(wait: Wait) -> WaitClass {
+    match wait {
+        Wait::Futex | Wait::FutexWord | Wait::Lock | Wait::Ipc | Wait::Control => WaitClass::LOCK,
+        Wait::Sleep | Wait::Restart => WaitClass::SLEEP,
+        Wait::Select | Wait::Poll | Wait::Events => WaitClass::POLL,
+        Wait::Descriptor
+        | Wait::Transfer
+        | Wait::Splice
+        | Wait::Pipe
+        | Wait::Socket
+        | Wait::IoUring
+        | Wait::File => WaitClass::IO,
+        Wait::Child | Wait::Clone | Wait::Clone3 => WaitClass::CHILD,
+        Wait::Other => WaitClass::OTHER,
     }
 }
 

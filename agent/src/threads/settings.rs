@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{deadlocks::Deadlocks, gil_times::GilTimes, locks::LockNaming, snapshot::Snapshot};
+use super::{
+    deadlocks::Deadlocks, gil_times::GilTimes, locks::LockNaming, snapshot::Snapshot,
+    traced_waits::TracedWaits,
+};
 
 /// How passes are made.
 #[derive(Clone, Debug)]
@@ -17,6 +20,8 @@ pub struct Settings {
     pub with_gil: bool,
     /// How to name the locks for which threads wait, if they are looked at.
     pub locks: Option<LockNaming>,
+    /// Has the sampled waits, if context switches are traced.
+    pub traced: Option<TracedWaits>,
     /// What is wanted besides samples.
     pub records: WaitRecords,
 }

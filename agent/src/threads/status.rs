@@ -13,6 +13,8 @@ pub struct PassStatus {
     pub unproved: AtomicU64,
     /// Waits for locks of which it cannot be recorded who ends them.
     pub unrecorded: AtomicU64,
+    /// Records of traced context switches that found no room before a pass looked at them.
+    pub dropped_waits: AtomicU64,
     /// Periods that no pass was made in because the one before took too long.
     pub missed: AtomicU64,
     /// Threads that made passes until a process held them up for good.
@@ -30,6 +32,10 @@ impl PassStatus {
 
     pub(super) fn add_unrecorded(&self) {
         self.unrecorded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_dropped_waits(&self, count: u64) {
+        self.dropped_waits.store(count, Ordering::Relaxed);
     }
 
     pub(super) fn add_unproved(&self) {

@@ -64,7 +64,12 @@ fn the_host_has_its_events() {
     for line in events {
         let mut words = line.split_whitespace();
         let (event, state) = (words.next().unwrap(), words.next().unwrap());
-        let options = ["-p", &pid, "-e", event, "-d", "200ms", "-o", "/dev/null"];
+        let mut options = vec!["-p", &pid, "-d", "200ms", "-o", "/dev/null", "-e"];
+        if event == "switches" {
+            options.extend(["wall", "--trace-switches"]);
+        } else {
+            options.push(event);
+        }
         let capture = Capture::run(&options);
         assert_eq!(
             capture.status.success(),

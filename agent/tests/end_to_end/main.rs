@@ -80,6 +80,7 @@ mod tasks;
 mod terminal;
 mod threads;
 mod top;
+mod traced;
 mod unwind_rate;
 mod waiting;
 mod whole;

@@ -43,7 +43,7 @@ fn states(folded: &Folded) -> impl Iterator<Item = (&[Frame], Option<&str>, u64)
 }
 
 /// The time of stacks with a function, by state.
-fn time_in(folded: &Folded, function: &str) -> BTreeMap<String, u64> {
+pub(super) fn time_in(folded: &Folded, function: &str) -> BTreeMap<String, u64> {
     let mut times = BTreeMap::new();
     for (stack, state, time) in states(folded) {
         if stack.iter().any(|frame| frame.name == function) {

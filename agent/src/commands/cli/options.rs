@@ -46,6 +46,7 @@ pub enum Command {
 
 /// Options of `agent top`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct TopOptions {
     /// The processes; [`None`] for all of the host.
     pub processes: Option<ProcessSelection>,
@@ -55,6 +56,8 @@ pub struct TopOptions {
     pub rate: u32,
     /// Whether to walk native and kernel frames too.
     pub native: bool,
+    /// Whether to trace context switches.
+    pub trace_switches: bool,
     /// The time that functions and lines begin with.
     pub event: Event,
     /// The table to begin with.
@@ -169,6 +172,8 @@ pub struct RecordOptions {
     pub wait_rate: Option<NonZeroU32>,
     /// Which samples to keep.
     pub filter: Filter,
+    /// Whether to trace context switches.
+    pub trace_switches: bool,
     /// Which exceptions to record.
     pub exceptions: RecordedExceptions,
     /// Whether to walk native and kernel frames too.
@@ -279,6 +284,16 @@ pub enum UsageError {
     /// Several profiles cannot be written to one output.
     #[error("several events have a file each: name a file with --output, or choose one event")]
     OneOutput,
+    /// Context switches are traced for waits.
+    #[error(
+        "--trace-switches is about waits: add an event of waiting, as in --event wall, or leave it out"
+    )]
+    NoWaits,
+    /// The same of a whole host, of which no waits are shown.
+    #[error(
+        "waits are shown of processes that are chosen: add --pid or --name, or leave out --trace-switches"
+    )]
+    NoWaitsOfHost,
     /// The time range is empty.
     #[error("--from must be earlier than --to")]
     EmptyRange,

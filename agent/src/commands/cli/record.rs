@@ -120,6 +120,10 @@ pub(super) struct RecordFlags {
     #[arg(long, help_heading = "Sampling")]
     idle: bool,
 
+    /// Trace context switches too, so that waits of any length are exact; of the events of waiting
+    #[arg(long, help_heading = "Sampling")]
+    trace_switches: bool,
+
     /// Exceptions too by which iterators, generators and tasks end; of exceptions
     #[arg(long, help_heading = "Sampling")]
     all_exceptions: bool,
@@ -212,6 +216,9 @@ impl TryFrom<RecordFlags> for RecordOptions {
                 kinds.push(kind);
             }
         }
+        if flags.trace_switches && !kinds.iter().any(|kind| kind.is_of_passes()) {
+            return Err(UsageError::NoWaits);
+        }
         let mut destinations = outputs.iter().map(|output| &output.destination);
         if kinds.len() > 1 && !destinations.all(Destination::can_have_several_files) {
             return Err(UsageError::OneOutput);
@@ -229,6 +236,7 @@ impl TryFrom<RecordFlags> for RecordOptions {
                 thread: flags.thread,
                 idle: flags.idle,
             },
+            trace_switches: flags.trace_switches,
             exceptions: RecordedExceptions::of_option(flags.all_exceptions),
             // Of both, clap keeps the last one.
             native: !flags.no_native,

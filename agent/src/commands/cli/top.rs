@@ -54,6 +54,10 @@ pub(super) struct TopFlags {
     #[arg(long, help_heading = "Sampling")]
     no_native: bool,
 
+    /// Trace context switches too, so that waits of any length are exact; of processes that are chosen
+    #[arg(long, help_heading = "Sampling")]
+    trace_switches: bool,
+
     /// Time that functions and lines begin with: cpu or, of processes, wall
     #[arg(
         short,
@@ -142,6 +146,9 @@ impl TryFrom<TopFlags> for TopOptions {
         if processes.is_none() && flags.event == Event::Wall {
             return Err(UsageError::WallOfHost);
         }
+        if processes.is_none() && flags.trace_switches {
+            return Err(UsageError::NoWaitsOfHost);
+        }
         let is_one = processes.as_ref().is_some_and(ProcessSelection::is_one);
         if is_one && !flags.children && flags.table == Some(View::Processes) {
             return Err(UsageError::OneProcess);
@@ -157,6 +164,7 @@ impl TryFrom<TopFlags> for TopOptions {
             rate: flags.rate,
             // Of both, clap keeps the last one.
             native: !flags.no_native,
+            trace_switches: flags.trace_switches,
             event: flags.event,
             view: flags.table.unwrap_or(default_table),
             sort: flags.sort,
@@ -204,6 +212,7 @@ mod tests {
             children: true,
             rate: 100,
             native: false,
+            trace_switches: false,
             event: Event::Wall,
             view: View::Functions,
             sort: Sort::Total,
@@ -220,6 +229,7 @@ mod tests {
             "-d 0.05",
             "-d 11m",
             "-e wall",
+            "--trace-switches",
             "-p 7 --table processes",
             "-c",
             "-n 0",

@@ -22,6 +22,9 @@ use crate::{
     text::printable,
 };
 
+/// The name of what `--trace-switches` needs.
+const TRACE_SWITCHES: &str = "switches";
+
 /// Where control groups are mounted.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
@@ -31,9 +34,17 @@ pub(super) struct HostReport {
     requirements: Vec<Requirement>,
     /// What the host and its kernel are like, each with its name.
     facts: Vec<(&'static str, String)>,
-    /// Each kind of event, with the error of the kernel if it is refused; or why nothing can be tried.
-    events: Result<Vec<(&'static Kind, Option<String>)>, String>,
+    /// Each kind of event, or why nothing can be tried.
+    events: Result<Events, String>,
     pub(super) left_out: LeftOut,
+}
+
+/// What could be tried, each with the error of the kernel if it is refused.
+#[derive(Debug)]
+struct Events {
+    kinds: Vec<(&'static Kind, Option<String>)>,
+    /// Tracing of context switches.
+    switches: Option<String>,
 }
 
 impl HostReport {
@@ -78,12 +89,14 @@ impl fmt::Display for HostReport {
         }
         if let Ok(events) = &self.events {
             writeln!(formatter, "Events")?;
-            for (kind, error) in events {
+            let kinds = events.kinds.iter().map(|(kind, error)| (kind.name, error));
+            let options = [(TRACE_SWITCHES, &events.switches)];
+            for (name, error) in kinds.chain(options) {
                 let text = match error {
                     None => "ok".to_owned(),
                     Some(error) => format!("missing: {error}"),
                 };
-                line(formatter, kind.name, &text)?;
+                line(formatter, name, &text)?;
             }
         }
         write_left_out(formatter, &self.left_out)?;
@@ -106,7 +119,7 @@ impl fmt::Display for HostReport {
 }
 
 /// Tries each kind of event, as a capture of the whole host would.
-fn events(rate: u32) -> anyhow::Result<Vec<(&'static Kind, Option<String>)>> {
+fn events(rate: u32) -> anyhow::Result<Events> {
     bpf::check_requirements()?;
     let mut bpf = Bpf::load(&LoadOptions {
         kinds: vec![&CPU],
@@ -117,12 +130,14 @@ fn events(rate: u32) -> anyhow::Result<Vec<(&'static Kind, Option<String>)>> {
         with_appeared: false,
         visits: Visits::None,
         lock_releases: false,
+        switches: None,
         exceptions: RecordedExceptions::default(),
     })?;
     bpf.start()?;
     bpf.stop()?;
     let others = Kind::ALL.iter().copied().filter(|kind| !kind.is_cpu());
     let refused = bpf.refused_events(others);
+    let switches = bpf.refused_switches().map(|error| error.to_string());
     let error_of = |kind: &'static Kind| {
         let cause = refused.iter().find(|(other, _)| {
             // What makes one pass over the threads impossible makes all of them.
@@ -132,7 +147,8 @@ fn events(rate: u32) -> anyhow::Result<Vec<(&'static Kind, Option<String>)>> {
         cause.map(|(_, error)| error.to_string())
     };
     let all = Kind::ALL.iter().copied();
-    Ok(all.map(|kind| (kind, error_of(kind))).collect())
+    let kinds = all.map(|kind| (kind, error_of(kind))).collect();
+    Ok(Events { kinds, switches })
 }
 
 /// What decides about profiling besides the requirements.
@@ -242,8 +258,12 @@ mod tests {
         let refused = report(Err("no room".to_owned()));
         assert!(!refused.is_profilable());
         assert!(refused.to_string().ends_with("  - no room\n"), "{refused}");
-        let fine = report(Ok(vec![(&CPU, None)]));
+        let fine = report(Ok(Events {
+            kinds: vec![(&CPU, None)],
+            switches: Some("too old".to_owned()),
+        }));
         assert!(fine.is_profilable());
         assert!(fine.to_string().contains("  cpu           ok\n"), "{fine}");
+        assert!(fine.to_string().contains("missing: too old\n"), "{fine}");
     }
 }

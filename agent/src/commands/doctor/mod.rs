@@ -185,6 +185,7 @@ async fn sample(
         native: true,
         gil: false,
         wait_identities: false,
+        trace_switches: false,
         exceptions: RecordedExceptions::default(),
         times: SampleTimes::Dropped,
         records: WaitRecords::default(),

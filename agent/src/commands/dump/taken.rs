@@ -106,6 +106,7 @@ impl Subjects {
             native,
             gil: true,
             wait_identities: true,
+            trace_switches: false,
             exceptions: RecordedExceptions::default(),
             times: SampleTimes::Dropped,
             records: WaitRecords {

@@ -175,6 +175,7 @@ impl Sampler {
             native: options.native,
             gil: false,
             wait_identities: false,
+            trace_switches: options.trace_switches,
             exceptions: RecordedExceptions::default(),
             times: SampleTimes::Dropped,
             records: WaitRecords::default(),

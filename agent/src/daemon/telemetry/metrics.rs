@@ -1,5 +1,7 @@
 //! Metrics in the text formats of Prometheus and `OpenMetrics`.
 
+mod waits;
+
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +20,7 @@ use super::usage::{self, Usage};
 use crate::{bpf::Counters, export::ExporterStatus, targets::kubernetes};
 
 /// Counters of the BPF programs, with their metrics.
-const COUNTERS: [(Counter, &str, &str); 30] = [
+const COUNTERS: [(Counter, &str, &str); 34] = [
     (Counter::SAMPLES, "profiling_agent_samples", "Samples taken"),
     (
         Counter::LOST_SAMPLES,
@@ -161,6 +163,26 @@ const COUNTERS: [(Counter, &str, &str); 30] = [
         "Searches for the Python state of a thread that were not made because those in its process take too long",
     ),
     (
+        Counter::SWITCHES,
+        "profiling_agent_traced_switches",
+        "Context switches of profiled threads that were traced",
+    ),
+    (
+        Counter::UNTRACED_SWITCHES,
+        "profiling_agent_untraced_switches",
+        "Context switches of threads that found no room in the table of traced threads",
+    ),
+    (
+        Counter::SAMPLED_WAITS,
+        "profiling_agent_sampled_waits",
+        "Traced waits that were sampled with their stack",
+    ),
+    (
+        Counter::LOST_WAITS,
+        "profiling_agent_sampled_waits_lost",
+        "Records of sampled waits dropped because the ring buffer was full",
+    ),
+    (
         Counter::UNKNOWN_LOCK_RELEASES,
         "profiling_agent_lock_waits_ended_otherwise",
         "Waits for locks that a time limit, a signal, or a thread that has the lock elsewhere has ended",
@@ -270,6 +292,7 @@ impl Metrics {
         for (counter, name, help) in COUNTERS {
             self.counter(name, help, &[], counters.get(counter));
         }
+        self.traced_waits(counters);
     }
 
     /// Adds a counter of CPU time.
@@ -473,52 +496,4 @@ impl prometheus_client::collector::Collector for Metrics {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{COUNTERS, Counter, Metrics, classic};
-
-    #[test]
-    fn every_counter_of_the_bpf_programs_is_a_metric() {
-        // Counted in pairs of steps, which are one event; a time, for the budget of the probe.
-        let elsewhere = [
-            Counter::CPU_HOTPLUG_CHANGES,
-            Counter::PROBE_NS,
-            Counter::ALLOCATION_NS,
-        ];
-        let exported = COUNTERS.map(|(counter, ..)| counter);
-        let all = (0..Counter::COUNT).map(Counter);
-        let missing: Vec<_> = all
-            .filter(|counter| !exported.contains(counter) && !elsewhere.contains(counter))
-            .collect();
-        assert_eq!(missing, []);
-    }
-
-    #[test]
-    fn names_and_values_are_those_of_prometheus() {
-        let mut metrics = Metrics::default();
-        metrics.counter("agent_a", "What a is", &[("why", "x\"y\\\n")], 7);
-        metrics.counter("agent_a", "What a is", &[("why", "z")], u64::MAX);
-        metrics.gauge("agent_b", "What b is", &[], 0.5);
-        let text = metrics.text();
-        assert_eq!(
-            classic(&text),
-            "# HELP agent_a_total What a is\n\
-             # TYPE agent_a_total counter\n\
-             agent_a_total{why=\"x\\\"y\\\\\\n\"} 7\n\
-             agent_a_total{why=\"z\"} 18446744073709551615\n\
-             # HELP agent_b What b is\n\
-             # TYPE agent_b gauge\n\
-             agent_b 0.5\n"
-        );
-        assert_eq!(
-            text,
-            "# HELP agent_a What a is\n\
-             # TYPE agent_a counter\n\
-             agent_a_total{why=\"x\\\"y\\\\\\n\"} 7\n\
-             agent_a_total{why=\"z\"} 18446744073709551615\n\
-             # HELP agent_b What b is\n\
-             # TYPE agent_b gauge\n\
-             agent_b 0.5\n\
-             # EOF\n"
-        );
-    }
-}
+mod tests;

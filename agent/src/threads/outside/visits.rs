@@ -214,6 +214,10 @@ impl OutsideVisits {
                 ThreadId::Found(thread_id) => thread_id,
                 ThreadId::None | ThreadId::Unknown => 0,
             },
+            short_ns: 0,
+            left_ns: 0,
+            is_traced: 0,
+            reserved: 0,
         };
         let seen = Seen {
             tgid: pid,

@@ -7,25 +7,34 @@ use agent_common::{
     visit::ThreadVisit,
 };
 
-use super::{PassError, Passer};
+use super::{PassError, Passer, away::TracedSample};
 use crate::threads::{
     batch::BlockedThread,
     gil::{GilHolders, GilWait, Holder},
+    known_thread::Shown,
 };
 
 impl Passer {
-    /// Reads who holds the GILs of the processes whose threads run or wait for them.
-    pub(super) fn gil_holders(&mut self, heads: &[ThreadVisit]) -> Result<GilHolders, PassError> {
+    /// Reads who holds the GILs of the processes whose threads run or wait for them; `traced` are first parts of traced
+    /// waits.
+    pub(super) fn gil_holders(
+        &mut self,
+        heads: &[ThreadVisit],
+        traced: &[TracedSample],
+    ) -> Result<GilHolders, PassError> {
         let deadline = Instant::now() + self.limit;
         let is_concerned = |head: &&ThreadVisit| {
             let known = self.threads.get(&head.tid);
             known.is_some_and(|known| {
                 let wait = known.shown_wait();
-                wait.is_none_or(|wait| wait.reason == WaitReason::GIL)
+                let is_traced = matches!(known.shown, Shown::Traced { .. });
+                !is_traced && wait.is_none_or(|wait| wait.reason == WaitReason::GIL)
             })
         };
         let concerned = heads.iter().filter(is_concerned).map(|head| head.tgid);
-        let concerned: HashSet<u32> = concerned.collect();
+        let traced = traced.iter().filter(|it| it.gil.is_some());
+        let traced = traced.map(|wait| wait.sample.tgid);
+        let concerned: HashSet<u32> = concerned.chain(traced).collect();
         let threads = heads
             .iter()
             .map(|head| (head.tgid, head.thread_pointer, head.tid));

@@ -159,7 +159,7 @@ fn wait(
     pass: u64,
 ) -> (WaitReason, Option<GilWait>) {
     let registers = &changed.details.registers;
-    let reason = process.reason(&changed.visit, registers);
+    let reason = process.reason(changed.visit.state, registers);
     let gil = (with_gil && reason == WaitReason::GIL)
         .then(|| process.gil_wait(registers))
         .flatten()

@@ -7,7 +7,7 @@ use agent_common::{
 
 use super::Passer;
 use crate::threads::{
-    batch::{LockWaitSample, Rest, RunningThread},
+    batch::{LockWaitSample, Rest, RunningThread, TracedTime},
     gil::GilHolders,
     known_thread::{KnownThread, Shown},
 };
@@ -36,7 +36,14 @@ impl Passer {
             let waits = wait.is_some_and(|wait| wait.reason == WaitReason::GIL);
             times.add(head.tgid, head.tid, elapsed_ns, holds, waits);
         }
-        if let Shown::Elsewhere { is_runnable } = known.shown {
+        if let Shown::Traced { is_runnable } = known.shown {
+            self.batch.traced_times.push(TracedTime {
+                tgid: head.tgid,
+                tid: head.tid,
+                elapsed_ns,
+                is_runnable,
+            });
+        } else if let Shown::Elsewhere { is_runnable } = known.shown {
             self.batch.running.push(RunningThread {
                 tgid: head.tgid,
                 tid: head.tid,

@@ -52,6 +52,7 @@ fn a_process_is_all_that_is_needed() {
             rate: 99,
             wait_rate: None,
             filter: Filter::default(),
+            trace_switches: false,
             exceptions: RecordedExceptions::Errors,
             native: true,
             outputs: vec![WantedOutput {
@@ -78,6 +79,15 @@ fn the_name_of_the_command_may_be_left_out() {
 }
 
 #[test]
+fn switches_are_traced_for_waits() {
+    let traced = |line: &str| options(line).map(|options| options.trace_switches);
+    assert_eq!(traced("--pid 42 -e wall --trace-switches"), Ok(true));
+    assert_eq!(traced("--pid 42 -e cpu,lock --trace-switches"), Ok(true));
+    let refused = traced("--pid 42 --trace-switches").unwrap_err();
+    assert!(refused.contains("--event wall"), "{refused}");
+}
+
+#[test]
 fn everything_can_be_chosen() {
     assert_eq!(
         options(
@@ -96,6 +106,7 @@ fn everything_can_be_chosen() {
                 thread: Some(ThreadFilter::Name("main".to_owned())),
                 idle: true,
             },
+            trace_switches: false,
             exceptions: RecordedExceptions::All,
             native: false,
             outputs: vec![WantedOutput {

@@ -14,6 +14,8 @@ pub(super) const AUSTIN_VERSION: &str = "3.7.0";
 pub(super) enum Contender {
     /// The agent with these events.
     Agent(&'static str),
+    /// The same with `--trace-switches`.
+    Traced(&'static str),
     /// py-spy with these options.
     PySpy(&'static [&'static str]),
     Austin,
@@ -42,6 +44,7 @@ impl Contender {
     pub(super) fn name(self) -> String {
         match self {
             Self::Agent(events) => format!("agent {events}"),
+            Self::Traced(events) => format!("agent {events} --trace-switches"),
             Self::PySpy(options) => format!("py-spy {}", options.join(" ")),
             Self::Austin => "austin".to_owned(),
             Self::Tachyon(mode) => format!("profiling.sampling --mode {mode}"),
@@ -67,8 +70,11 @@ impl Contender {
         let seconds = duration.as_secs().to_string();
         let (rate, pid) = (rate_hz.to_string(), pid.to_string());
         let mut command = match self {
-            Self::Agent(events) => {
+            Self::Agent(events) | Self::Traced(events) => {
                 let mut command = Command::new(&tools.agent);
+                if matches!(self, Self::Traced(_)) {
+                    command.arg("--trace-switches");
+                }
                 command.args(["--event", events, "--pid", &pid, "--rate", &rate]);
                 command.args(["--duration", &format!("{seconds}s"), "--output"]);
                 command.arg(output);
@@ -116,7 +122,7 @@ impl Contender {
     /// How many of its units are a second.
     pub(super) fn units_per_second(self, rate_hz: u32) -> f64 {
         match self {
-            Self::Agent(_) => 1e9,
+            Self::Agent(_) | Self::Traced(_) => 1e9,
             Self::Austin => 1e6,
             Self::PySpy(_) | Self::Tachyon(_) => f64::from(rate_hz),
         }

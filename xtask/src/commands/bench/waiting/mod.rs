@@ -33,6 +33,7 @@ const INTERPRETERS: [(&str, &[Contender]); 2] = [
         "3.13",
         &[
             Contender::Agent("wall"),
+            Contender::Traced("wall"),
             Contender::PySpy(&["--idle"]),
             Contender::PySpy(&["--idle", "--nonblocking"]),
             Contender::Austin,

@@ -1,0 +1,96 @@
+//! Waits of any length where context switches are traced: as long, and where, as the program stamps them itself.
+
+use std::{collections::BTreeMap, thread, time::Duration};
+
+use tempfile::TempDir;
+use xtask::interpreters::Interpreter;
+
+use super::{
+    capture::Capture,
+    folded::{Folded, Frame},
+    machine,
+    program::Program,
+    target::Target,
+    waiting::{ratio, time_in},
+};
+
+/// The functions of each thread of the workload `traced_waits` that wait.
+const THREADS: [&[&str]; 2] = [&["shortest", "short", "middling"], &["short_too", "long"]];
+
+/// A profile of all of the workload's elapsed time, and the nanoseconds that it stamps, by function.
+fn capture(
+    interpreter: &Interpreter,
+    neighbours: &str,
+    event: &str,
+) -> (Folded, BTreeMap<String, u64>) {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("profile.folded");
+    let program = Program::of(interpreter, "traced_waits", &[neighbours]);
+    let mut arguments = vec!["--event", event, "--idle", "--trace-switches"];
+    arguments.extend(["--output", file.to_str().unwrap(), "--"]);
+    arguments.extend(program.0.iter().map(String::as_str));
+    let capture = Capture::run(&arguments);
+    capture.assert_success();
+    let stamps = String::from_utf8(capture.output).unwrap();
+    let stamps = stamps.split_whitespace().map(|pair| {
+        let (name, nanoseconds) = pair.split_once('=').unwrap();
+        (name.to_owned(), nanoseconds.parse().unwrap())
+    });
+    println!("{}: {}", interpreter.name, capture.messages);
+    let text = std::fs::read_to_string(&file).unwrap();
+    (Folded::parse(&text), stamps.collect())
+}
+
+/// Compares the shares that the functions of each thread have of its waits; one standard error of a share of one half is
+/// `error`.
+fn compare(name: &str, folded: &Folded, stamps: &BTreeMap<String, u64>, error: f64) {
+    for functions in THREADS {
+        let sampled: Vec<u64> = functions
+            .iter()
+            .map(|function| time_in(folded, function).values().sum())
+            .collect();
+        let total = sampled.iter().sum();
+        let all = functions.iter().map(|function| stamps[*function]).sum();
+        for (function, time) in functions.iter().zip(sampled) {
+            let (share, expected) = (ratio(time, total), ratio(stamps[*function], all));
+            let tolerance = (3.0 * error * (4.0 * expected * (1.0 - expected)).sqrt()).max(0.02);
+            println!("{name}: {function} {share:.4} of {expected:.4} ± {tolerance:.4}");
+            assert!(
+                (share - expected).abs() < tolerance,
+                "{name}: {function}: {share} of {expected} ± {tolerance}"
+            );
+        }
+        // Of each thread, as long as its functions take; the profile may begin and end a pass too late.
+        let (total, all) = (ratio(total, 1_000_000_000), ratio(all, 1_000_000_000));
+        assert!(
+            (total - all).abs() < 0.02 * all + 0.1,
+            "{name}: {total} of {all} s"
+        );
+    }
+}
+
+#[test]
+fn waits_of_fifty_microseconds_and_of_five_seconds_are_as_long_as_they_are() {
+    let _machine = machine::alone();
+    machine::for_each_kind_alone(|interpreter| {
+        let (folded, stamps) = capture(interpreter, "0", "wall");
+        compare(&interpreter.name, &folded, &stamps, 0.01);
+        let is_incomplete = |frame: &Frame| frame.name.starts_with("[incomplete");
+        let marked = folded.count(|stack| stack.iter().any(is_incomplete));
+        assert!(marked * 200 < folded.total(), "{marked}");
+    });
+}
+
+#[test]
+fn so_they_are_beside_threads_and_programs_that_compute() {
+    let _machine = machine::alone();
+    machine::for_each_named(&["3.12"], |interpreter| {
+        let programs: Vec<_> = (0..thread::available_parallelism().unwrap().get())
+            .map(|_| Target::start(interpreter, "busy"))
+            .collect();
+        thread::sleep(Duration::from_millis(200));
+        let (folded, stamps) = capture(interpreter, "1", "wall");
+        drop(programs);
+        compare(&interpreter.name, &folded, &stamps, 0.02);
+    });
+}
