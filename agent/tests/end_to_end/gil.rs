@@ -66,7 +66,7 @@ fn whoever_waits_for_the_gil_is_blocked_by_whoever_holds_it() {
     let _machine = machine::alone();
     machine::for_each_kind_alone_that(has_fair_gil, |interpreter| {
         let target = Target::start(interpreter, "threads");
-        let [elapsed, blamed, held] = captured(target.pid(), "--idle -d 1.5");
+        let [elapsed, blamed, held] = captured(target.pid(), "--idle -d 4");
         // To the nanosecond: each wait has a holder, or nobody holds it.
         let waited = time_with(&elapsed, "[waiting: gil]");
         assert_eq!(waited, blamed.total(), "{}", interpreter.name);
@@ -78,9 +78,10 @@ fn whoever_waits_for_the_gil_is_blocked_by_whoever_holds_it() {
             held = held.total()
         );
         println!("{shown}");
-        // One at a time, but for moments in which it is handed over.
+        // One at a time, but for moments in which it is handed over; of a thread that gives it up between its visit
+        // and the reading of the holder it is not seen that it had it.
         assert!(held.total() <= each * 103 / 100, "{shown}");
-        assert!(held.total() * 100 >= each * 75, "{shown}");
+        assert!(held.total() * 100 >= each * 70, "{shown}");
         let handed_over = blamed.count(|stack| {
             let (_, markers) = function_and_markers(stack);
             markers == ["[waiting: gil]"]
