@@ -10,7 +10,11 @@ use tokio::time::{Instant, timeout_at};
 
 use agent_common::record::PythonUnwindStatus;
 
-use super::{About, LeftOut, Report, Threads, native::NativeCode};
+use super::{
+    left_out::LeftOut,
+    native::NativeCode,
+    report::{About, Report, Threads},
+};
 use crate::{
     bpf::requirements,
     process::{self, Process, attach_hint},

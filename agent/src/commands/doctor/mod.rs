@@ -12,22 +12,28 @@ mod host;
 mod left_out;
 mod measured;
 mod native;
+mod report;
 mod show;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
 
+use self::host::HostReport;
 #[cfg(feature = "testing")]
 pub use self::native::{Contents, NativeFile, Symbols};
-use self::{dumps::lacks_capabilities, host::HostReport};
-pub use self::{examination::examine, left_out::LeftOut, measured::Measured, native::NativeCode};
+pub use self::{
+    examination::examine,
+    left_out::LeftOut,
+    measured::Measured,
+    native::NativeCode,
+    report::{About, Report, Threads},
+};
 use super::{cli::DoctorOptions, record::SYMBOL_BYTES, standard_output::print};
 use crate::{
     aggregate::Filter,
-    bpf::{self, Requirement},
+    bpf,
     profile::{CPU, Kind, Periods, RecordedExceptions},
-    python::{self, Interpreter, Version},
     session::{End, Examinations, SampleTimes, Scope, Session, Settings, Signals},
     threads::WaitRecords,
 };
@@ -66,56 +72,6 @@ const RATE: u32 = 99;
 /// Time that a process is sampled.
 const SAMPLED: Duration = Duration::from_secs(1);
 
-/// The report on a process.
-#[derive(Debug)]
-pub struct Report {
-    /// Its id.
-    pub pid: u32,
-    /// Requirements on the system.
-    pub requirements: Vec<Requirement>,
-    /// The process, or why it cannot be described.
-    pub process: anyhow::Result<About>,
-    /// Its interpreter; [`None`] when there is no such process.
-    pub python: Option<Result<Interpreter, python::Error>>,
-    /// Its threads, if its interpreter could be read from outside.
-    pub threads: Option<anyhow::Result<Threads>>,
-    /// If it does not run Python, its descendants that do, with their versions: programs are often
-    /// started by wrappers.
-    pub descendants: Vec<(u32, Version)>,
-    /// Its native code; [`None`] when there is no such process.
-    pub native: Option<anyhow::Result<NativeCode>>,
-    /// What its samples show, or why there are none; [`None`] until it was sampled.
-    pub measured: Option<Result<Measured, String>>,
-    /// What was left out because reading it takes too long.
-    pub left_out: LeftOut,
-}
-
-/// A running process.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct About {
-    /// Its comm.
-    pub name: String,
-    /// Its executable.
-    pub executable: PathBuf,
-    /// Its id in each PID namespace, that of the agent's `/proc` first.
-    pub namespace_pids: Vec<u32>,
-    /// Whether it has another mount namespace than the agent; [`None`] when that may not be read.
-    pub has_own_mounts: Option<bool>,
-    /// What to do where its memory may not be read.
-    pub unreadable: Option<String>,
-}
-
-/// Threads of an interpreter as read from outside, which verifies its layout.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Threads {
-    /// Threads with complete stacks.
-    pub complete: usize,
-    /// Threads with truncated stacks, which happens to threads that run meanwhile.
-    pub truncated: usize,
-    /// Frames of all threads.
-    pub frames: usize,
-}
-
 impl Report {
     /// Samples the process for a second, if a capture would start.
     ///
@@ -128,45 +84,6 @@ impl Report {
             self.measured = Some(measured.map_err(|error| format!("{error:#}")));
             self.left_out.add(workers.status().quarantined);
         }
-    }
-
-    /// Whether a capture would start.
-    #[must_use]
-    pub fn is_profilable(&self) -> bool {
-        self.obstacles().is_empty()
-    }
-
-    /// Whether `agent dump` works all the same, without the BPF programs.
-    #[must_use]
-    pub fn is_dumpable(&self) -> bool {
-        let is_readable = |about: &About| about.unreadable.is_none();
-        lacks_capabilities(&self.requirements)
-            && self.process.as_ref().is_ok_and(is_readable)
-            && matches!(self.python, Some(Ok(_)))
-    }
-
-    /// What prevents a capture, each with what to do.
-    ///
-    /// A missing interpreter does not: there are native frames.
-    #[must_use]
-    pub fn obstacles(&self) -> Vec<String> {
-        let unmet = self
-            .requirements
-            .iter()
-            .filter_map(|one| one.met.as_ref().err())
-            .map(ToString::to_string);
-        let process = match &self.process {
-            Ok(about) => about
-                .unreadable
-                .as_ref()
-                .map(|hint| format!("permission to read process {} is missing: {hint}", self.pid)),
-            Err(error) => Some(format!("{error:#}")),
-        };
-        let measured = match &self.measured {
-            Some(Err(error)) => Some(error.clone()),
-            Some(Ok(_)) | None => None,
-        };
-        unmet.chain(process).chain(measured).collect()
     }
 }
 
