@@ -20,14 +20,15 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 use anyhow::Context as _;
 
 use self::host::HostReport;
-#[cfg(feature = "testing")]
-pub use self::native::{Contents, NativeFile, Symbols};
 pub use self::{
     examination::examine,
-    left_out::LeftOut,
     measured::Measured,
-    native::NativeCode,
     report::{About, Report, Threads},
+};
+#[cfg(feature = "testing")]
+pub use self::{
+    left_out::LeftOut,
+    native::{Contents, NativeCode, NativeFile, Symbols},
 };
 use super::{cli::DoctorOptions, record::SYMBOL_BYTES, standard_output::print};
 use crate::{

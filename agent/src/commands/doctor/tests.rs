@@ -1,8 +1,9 @@
 //! Reports on processes that can and cannot be profiled.
 
 use super::{
-    About, LeftOut, Measured, NativeCode, Report, examine,
-    native::{Contents, NativeFile, RunTime, Symbols, Unread},
+    About, Measured, Report, examine,
+    left_out::LeftOut,
+    native::{Contents, NativeCode, NativeFile, RunTime, Symbols, Unread},
 };
 use crate::{
     bpf::{Requirement, Unmet},
