@@ -92,6 +92,12 @@ impl Counter {
     /// The time of traced waits that are over, in nanoseconds, by [`WaitClass`](crate::maps::WaitClass): this is the
     /// first of so many counters.
     pub const WAIT_NS: Self = Self(39);
+    /// The time of traced waits of a class.
+    #[must_use]
+    pub const fn of_waits(class: crate::maps::WaitClass) -> Self {
+        Self(Self::WAIT_NS.0.wrapping_add(class.0))
+    }
+
     /// How many counters there are.
     pub const COUNT: u32 = 39 + crate::maps::WaitClass::COUNT;
 }

@@ -65,10 +65,7 @@ fn task_characters(name: &TaskName) -> &[u8] {
 
 /// The time of the traced waits.
 fn wait_totals(counters: &Counters) -> WaitTotals {
-    let of = |class: WaitClass| {
-        let counter = Counter(Counter::WAIT_NS.0 + class.0);
-        milliseconds(counters.get(counter))
-    };
+    let of = |class| milliseconds(counters.get(Counter::of_waits(class)));
     WaitTotals {
         lock: of(WaitClass::LOCK),
         sleep: of(WaitClass::SLEEP),

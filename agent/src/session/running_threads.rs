@@ -189,8 +189,8 @@ fn gil(of: Sample, elapsed: Elapsed, blocked: u32) -> Paid {
     (sample, blocked)
 }
 
-/// A sample of a thread that was never seen running.
-fn unseen((process, thread): (u32, u32)) -> Sample {
+/// A sample without time of a thread that was never seen running.
+pub(super) fn unseen((process, thread): (u32, u32)) -> Sample {
     Sample {
         header: Header {
             kind: RecordKind::SAMPLE,

@@ -10,13 +10,11 @@
 
 use agent_common::{
     limits::SHORT_WAIT_NS,
-    record::{
-        Header, MemoryType, NativeUnwindStatus, ProfileKind, PythonUnwindStatus, RecordKind,
-        Sample, WaitReason,
-    },
+    record::{Sample, WaitReason},
 };
 use foldhash::HashMap;
 
+use super::running_threads::unseen;
 use crate::threads::TracedTime;
 
 /// Most threads that are remembered.
@@ -222,35 +220,21 @@ fn share(owed_ns: u64, samples: impl Iterator<Item = Sample>) -> Vec<Sample> {
 /// A sample of a thread of which nothing was sampled.
 fn unknown(time: &TracedTime) -> Sample {
     Sample {
-        header: Header {
-            kind: RecordKind::SAMPLE,
-            reserved: 0,
-            bytes: u32::try_from(size_of::<Sample>()).unwrap_or(0),
-        },
-        time_ns: 0,
-        stack: 0,
-        native_stack: 0,
-        tgid: time.tgid,
-        tid: time.tid,
         value: time.elapsed_ns,
         count: 1,
-        kind: ProfileKind::WALL,
-        python_status: PythonUnwindStatus::TORN,
-        holds_gil: 0,
-        collects_garbage: 0,
-        native_status: NativeUnwindStatus::NOT_WALKED,
         wait: if time.is_runnable {
             WaitReason::RUNNABLE
         } else {
             WaitReason::OTHER
         },
-        memory: MemoryType::NONE,
-        task: 0,
+        ..unseen((time.tgid, time.tid))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use agent_common::record::ProfileKind;
+
     use super::*;
     use crate::aggregate::fixtures::sample;
 

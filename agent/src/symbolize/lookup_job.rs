@@ -64,12 +64,7 @@ impl LookupJob {
     /// About how much CPU time it takes before anything but names can be looked up; [`None`] where nothing of the
     /// file is known yet.
     pub(super) fn opening_time(&self) -> Option<Duration> {
-        let symbols = self.symbols.as_ref()?;
-        Some(if symbols.is_open() {
-            Duration::ZERO
-        } else {
-            symbols.opening_time()
-        })
+        self.symbols.as_ref().map(|symbols| symbols.opening_time())
     }
 
     /// Looks up the addresses.

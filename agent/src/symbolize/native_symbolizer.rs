@@ -202,7 +202,7 @@ impl NativeSymbolizer {
     /// Reads what was added to the perf map of a process.
     fn refresh(&mut self, pid: u32) {
         let mut map = self.perf_maps.remove(&pid).unwrap_or_default();
-        let subject = Subject::new(("perf map", pid), format!("the perf map of process {pid}"));
+        let subject = Subject::perf_map(pid);
         let refresh = move || {
             // A process that has ended adds nothing to its map.
             if let Ok(process) = Process::open(pid) {

@@ -60,6 +60,12 @@ impl Subject {
         Self::new(("stacks", pid), format!("the stacks of process {pid}"))
     }
 
+    /// The perf map of a process.
+    #[must_use]
+    pub fn perf_map(pid: u32) -> Self {
+        Self::new(("perf map", pid), format!("the perf map of process {pid}"))
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.name
     }

@@ -124,8 +124,7 @@ impl NativeCode {
 
 impl RunTime {
     async fn find(workers: &Workers, process: &Arc<Process>) -> Result<Self, Failure> {
-        let pid = process.pid();
-        let subject = Subject::new(("perf map", pid), format!("the perf map of process {pid}"));
+        let subject = Subject::perf_map(process.pid());
         let map = PerfMap::path(process);
         let process = Arc::clone(process);
         let refresh = move || PerfMap::default().refresh(&process);

@@ -263,12 +263,16 @@ impl ElfSymbols {
         }
     }
 
-    /// About how much CPU time it takes to open the debugging information: to decompress and to index it.
+    /// About how much CPU time it takes to open the debugging information, to decompress and to index it; none where it
+    /// is open.
     #[must_use]
     pub fn opening_time(&self) -> Duration {
         let Ok((origin, _)) = &self.info else {
             return Duration::ZERO;
         };
+        if self.is_open() {
+            return Duration::ZERO;
+        }
         let section = self.elf(*origin).and_then(Elf::debug_info_section);
         section.map_or(Duration::ZERO, |section| {
             let per_byte = if section.is_compressed {

@@ -23,19 +23,14 @@ const REASONS: [(WaitClass, &str); 7] = [
 pub(super) const WAITS: [Counter; 9] = [
     Counter::SWITCH_NS,
     Counter::WAITS,
-    counter(WaitClass::LOCK),
-    counter(WaitClass::SLEEP),
-    counter(WaitClass::POLL),
-    counter(WaitClass::IO),
-    counter(WaitClass::CHILD),
-    counter(WaitClass::PAGE_FAULT),
-    counter(WaitClass::OTHER),
+    Counter::of_waits(WaitClass::LOCK),
+    Counter::of_waits(WaitClass::SLEEP),
+    Counter::of_waits(WaitClass::POLL),
+    Counter::of_waits(WaitClass::IO),
+    Counter::of_waits(WaitClass::CHILD),
+    Counter::of_waits(WaitClass::PAGE_FAULT),
+    Counter::of_waits(WaitClass::OTHER),
 ];
-
-/// The counter of the time of waits of a class.
-const fn counter(class: WaitClass) -> Counter {
-    Counter(Counter::WAIT_NS.0 + class.0)
-}
 
 impl Metrics {
     /// Adds what is known of traced waits.
@@ -61,7 +56,7 @@ impl Metrics {
                 "profiling_agent_traced_wait_seconds",
                 "Time of traced waits of profiled threads that are over",
                 &[("reason", reason)],
-                seconds(counter(class)),
+                seconds(Counter::of_waits(class)),
             );
         }
     }
