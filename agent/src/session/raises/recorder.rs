@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     estimate::SharedEstimate,
-    schedule::{self, Block, Credit, Estimator, Phase, Seen, WINDOW_NS},
+    schedule::{Block, Credit, Estimator, Phase, Seen, Spending, WINDOW_NS},
 };
 use crate::{
     bpf::{Error, RaiseCounts, RaiseProbe, monotonic_ns},
@@ -39,6 +39,7 @@ pub(super) struct Recorder {
     /// What the probe did after the last window, until it was detached.
     late: RaiseCounts,
     credit: Credit,
+    spending: Spending,
     estimator: Estimator,
     estimate: SharedEstimate,
 }
@@ -55,6 +56,7 @@ impl Recorder {
             attaching_ns: 0,
             late: RaiseCounts::default(),
             credit: Credit::default(),
+            spending: Spending::default(),
             estimator: Estimator::default(),
             estimate,
         }
@@ -109,7 +111,9 @@ impl Recorder {
             let counts = self.probe.counts()?;
             let work = counts.since(counted);
             if self.credit.is_used_up(work, ns) {
-                let next = Block::new(now_ns, work, ns, |below| fastrand::u64(..below));
+                self.spending = Spending::default();
+                self.spending.add(work, ns);
+                let next = Block::new(now_ns, &self.spending, |below| fastrand::u64(..below));
                 return Ok(Ok(Phase::Block(next)));
             }
             counted = counts;
@@ -142,16 +146,15 @@ impl Recorder {
             return Ok(Err(Stopped));
         }
         let counts = self.probe.counts()?;
-        let work = counts.since(before);
-        let ns = block.decision_ns() - start_ns;
-        let next = if schedule::is_little(work, ns) {
+        // What it costs to have it attached is paid for too: on a busy machine that takes longer than a window.
+        let spent = counts.since(block_counts).and(self.late);
+        self.spending.add(spent, block.decision_ns() - start_ns);
+        let next = if self.spending.is_little() {
             Phase::All {
                 since_ns: block.end_ns,
             }
         } else {
-            // What it costs to have it attached is paid for too: on a busy machine that takes longer than a window.
-            let spent = counts.since(block_counts).and(self.late);
-            let next = Block::new(block.end_ns, spent, ns, |below| fastrand::u64(..below));
+            let next = Block::new(block.end_ns, &self.spending, |below| fastrand::u64(..below));
             Phase::Block(next)
         };
         let next_window = next.window(weight_of(&self.estimator, &next));

@@ -33,7 +33,10 @@ const MAX_CREDIT_NS: f64 = 100_000_000.0;
 const LOW: f64 = 0.5;
 
 /// What a run of the probe costs the program besides the time that the probe measures, in nanoseconds: the breakpoint.
-const BREAKPOINT_NS: u64 = 520;
+const BREAKPOINT_NS: u64 = 1_000;
+
+/// What recording an exception costs the program afterwards, in nanoseconds: its caches hold what the probe has read.
+const CACHES_NS: u64 = 3_000;
 
 /// How far that may be from the truth, as a share of the whole cost.
 const UNCERTAIN: f64 = 0.15;
@@ -44,18 +47,45 @@ const MAX_SLOWDOWN: u64 = 20;
 /// How much of the blocks before a block counts in estimates.
 const REMEMBERED: f64 = 0.9;
 
+/// How much of the windows before a window counts in what the probe costs at present.
+const SPENT_BEFORE: f64 = 0.7;
+
 /// Most windows of a block.
 const MAX_WINDOWS: u64 = 400;
 
 /// What the work of the probe has cost the programs, in nanoseconds.
 fn cost_ns(work: RaiseCounts) -> u64 {
     let breakpoints_ns = work.runs.saturating_mul(BREAKPOINT_NS);
-    work.ns.saturating_add(breakpoints_ns)
+    let caches_ns = work.raises.saturating_mul(CACHES_NS);
+    work.ns
+        .saturating_add(breakpoints_ns)
+        .saturating_add(caches_ns)
 }
 
-/// The cost of the probe's work in `ns` nanoseconds as a multiple of the budget.
-fn budgets(work: RaiseCounts, ns: u64) -> f64 {
-    cost_ns(work) as f64 / (ns.max(1) as f64 * BUDGET)
+/// What the probe costs while it records, of the last windows: in one alone a program may have waited that raises
+/// exceptions all the time else.
+#[derive(Debug, Default)]
+pub(super) struct Spending {
+    cost_ns: f64,
+    ns: f64,
+}
+
+impl Spending {
+    /// Takes into account what the probe did while it recorded for `ns` nanoseconds.
+    pub(super) fn add(&mut self, work: RaiseCounts, ns: u64) {
+        self.cost_ns = self.cost_ns * SPENT_BEFORE + cost_ns(work) as f64;
+        self.ns = self.ns * SPENT_BEFORE + ns as f64;
+    }
+
+    /// The cost as a multiple of the budget.
+    fn budgets(&self) -> f64 {
+        self.cost_ns / (self.ns.max(1.0) * BUDGET)
+    }
+
+    /// Whether all exceptions can be recorded again.
+    pub(super) fn is_little(&self) -> bool {
+        self.budgets() < LOW
+    }
 }
 
 /// What is recorded at present.
@@ -82,14 +112,9 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// One that begins at a time, after so much work in `ns` nanoseconds; `random` gives a number below another one.
-    pub(super) fn new(
-        start_ns: u64,
-        work: RaiseCounts,
-        ns: u64,
-        random: impl FnOnce(u64) -> u64,
-    ) -> Self {
-        let windows = (budgets(work, ns).ceil() as u64).clamp(1, MAX_WINDOWS);
+    /// One that begins at a time, if recording costs that; `random` gives a number below another one.
+    pub(super) fn new(start_ns: u64, spending: &Spending, random: impl FnOnce(u64) -> u64) -> Self {
+        let windows = (spending.budgets().ceil() as u64).clamp(1, MAX_WINDOWS);
         let window_start_ns = start_ns + random(windows) * WINDOW_NS;
         Self {
             window_ns: window_start_ns..window_start_ns + WINDOW_NS,
@@ -155,11 +180,6 @@ impl Credit {
         self.ns = self.ns.clamp(0.0, MAX_CREDIT_NS);
         is_used_up
     }
-}
-
-/// Whether all exceptions can be recorded again.
-pub(super) fn is_little(work: RaiseCounts, ns: u64) -> bool {
-    budgets(work, ns) < LOW
 }
 
 /// What the window of a block has shown.
@@ -243,32 +263,53 @@ impl Estimator {
 mod tests {
     use super::*;
 
-    /// So many exceptions, each of which costs 5 us.
+    /// So many exceptions, each of which costs 10 us.
     fn work(raises: u64) -> RaiseCounts {
         RaiseCounts {
             runs: 2 * raises,
             raises,
-            ns: raises.saturating_mul(3_960),
+            ns: raises.saturating_mul(5_000),
         }
+    }
+
+    /// So many exceptions in so many nanoseconds.
+    fn spending(raises: u64, ns: u64) -> Spending {
+        let mut spending = Spending::default();
+        spending.add(work(raises), ns);
+        spending
     }
 
     #[test]
     fn the_window_of_a_block_bounds_the_cost() {
         let ns = 1_000_000_000;
         let mut credit = Credit::default();
-        assert!(!credit.is_used_up(work(24_000), ns));
-        assert!(!credit.is_used_up(work(5_000), ns));
-        assert!(credit.is_used_up(work(100_000), ns));
-        assert!(is_little(work(1_000), ns));
-        let block = Block::new(0, work(100_000), ns, |_| 0);
-        // 100,000 * 5 us are half of a processor.
+        assert!(!credit.is_used_up(work(12_000), ns));
+        assert!(!credit.is_used_up(work(2_500), ns));
+        assert!(credit.is_used_up(work(50_000), ns));
+        assert!(spending(1_000, ns).is_little());
+        let block = Block::new(0, &spending(50_000, ns), |_| 0);
+        // 50,000 * 10 us are half of a processor.
         assert_eq!(block.windows, 20);
         assert_eq!(block.end_ns, 20 * WINDOW_NS);
         assert_eq!(block.window_ns, 0..WINDOW_NS);
-        let last = Block::new(block.end_ns, work(100_000), ns, |windows| windows - 1);
+        let last = Block::new(block.end_ns, &spending(50_000, ns), |windows| windows - 1);
         assert_eq!(last.window_ns.end, last.end_ns);
-        let most = Block::new(0, work(u64::MAX / 10_000), 1, |_| 0);
+        let most = Block::new(0, &spending(u64::MAX / 20_000, 1), |_| 0);
         assert_eq!(most.windows, MAX_WINDOWS);
+    }
+
+    #[test]
+    fn a_window_in_which_a_program_waits_does_not_mean_that_all_is_recorded() {
+        let mut spending = spending(1_000, WINDOW_NS);
+        let windows = |spending: &Spending| Block::new(0, spending, |_| 0).windows;
+        assert_eq!(windows(&spending), 20);
+        spending.add(work(0), WINDOW_NS);
+        assert!(!spending.is_little());
+        assert_eq!(windows(&spending), 9);
+        for _ in 0..10 {
+            spending.add(work(0), WINDOW_NS);
+        }
+        assert!(spending.is_little());
     }
 
     #[test]
@@ -281,8 +322,8 @@ mod tests {
         for _ in 0..ROUNDS {
             let mut start_ns = 0;
             while start_ns < LENGTH_NS {
-                let work = work(random.u64(20_000..60_000));
-                let block = Block::new(start_ns, work, 1_000_000_000, |below| random.u64(..below));
+                let spending = spending(random.u64(10_000..30_000), 1_000_000_000);
+                let block = Block::new(start_ns, &spending, |below| random.u64(..below));
                 let window = &block.window_ns;
                 let recorded = window.end.min(LENGTH_NS).saturating_sub(window.start);
                 total += (recorded * block.windows) as f64;
@@ -302,7 +343,7 @@ mod tests {
         let window = WINDOW_NS as f64 / 1e9;
         for _ in 0..blocks {
             let own = if is_busy {
-                window / (1.0 + rate * 5e-6)
+                window / (1.0 + rate * 10e-6)
             } else {
                 window / 10.0
             };
@@ -312,7 +353,7 @@ mod tests {
             let seen = Seen {
                 windows,
                 work: work(raises as u64),
-                window_cpu_ns: ((own + raises * 5e-6) * 1e9) as u64,
+                window_cpu_ns: ((own + raises * 10e-6) * 1e9) as u64,
                 // The probe was attached for some time before the window.
                 other_cpu_ns: (others * 1e9) as u64 + cost_ns(work(2_000)),
                 outside: work(2_000),
@@ -346,8 +387,8 @@ mod tests {
         };
         let mut estimator = Estimator::default();
         assert_eq!(estimator.add(&seen(100, 1), 1.0), 0);
-        // Two more windows of about as many: as a Poisson process has it.
-        assert_eq!(estimator.add(&seen(100, 3), 3.0), 600);
-        assert_eq!(estimator.add(&seen(200, 3), 3.0), 6 * 5_000);
+        // Two more windows of about as many: as a Poisson process has it, and a little for what the probe costs.
+        assert_eq!(estimator.add(&seen(100, 3), 3.0), 615);
+        assert_eq!(estimator.add(&seen(200, 3), 3.0), 31_186);
     }
 }
