@@ -150,6 +150,7 @@ fn many_large_allocations_are_estimated() {
 
 #[test]
 fn a_free_threaded_build_is_said_to_have_its_own_allocator() {
+    let _machine = machine::alone();
     machine::for_each_that(
         |interpreter| interpreter.free_threaded,
         |interpreter| {

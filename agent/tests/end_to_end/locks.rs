@@ -117,6 +117,10 @@ fn the_time_of_each_lock_is_that_which_the_program_stamps() {
     });
 }
 
+/// The time that three threads may have waited for a lock without an end when a capture ends, in nanoseconds: its keeper
+/// may have lost its processor.
+const GOING_ON_NS: u64 = 150_000_000;
+
 /// Of a thread that holds a lock for long and for short, and others that wait for it: whose release ends the waits.
 #[test]
 fn whoever_releases_a_lock_has_the_time_that_others_waited() {
@@ -148,8 +152,13 @@ fn whoever_releases_a_lock_has_the_time_that_others_waited() {
             let is_release = |name: &str| name.starts_with("[releases: Account.lock (Lock at 0x");
             names(stack).into_iter().any(is_release)
         };
+        // Waits that go on when the capture ends are ended by nobody: beside a busy host that is a large part of the
+        // few that a free-threaded program has.
         let unended = releases.total() - releases.count(of_lock);
-        assert!(unended * 10 < releases.total(), "{releases:?}");
+        assert!(
+            unended < releases.total() / 10 + GOING_ON_NS,
+            "{unended}: {releases:?}"
+        );
         let all: f64 = stamped.values().sum();
         for (function, seconds) in stamped {
             let by_function = |stack: &[Frame]| {
@@ -172,13 +181,12 @@ fn whoever_releases_a_lock_has_the_time_that_others_waited() {
         }
         // The keeper waits where a thread that passes has lost its processor meanwhile.
         let blocked = releases.count(|stack| {
-            let is_thread = |name: &str| {
-                name.starts_with("[blocks: passer ") || name.starts_with("[blocks: keeper ")
-            };
+            let is_thread =
+                |name: &str| name.starts_with("[blocks: passer ") || name == "[blocks: keeper]";
             of_lock(stack) && names(stack).into_iter().any(is_thread)
         });
         assert!(
-            blocked * 100 > releases.count(of_lock) * 99,
+            blocked * 100 >= releases.count(of_lock) * 99,
             "{blocked}: {releases:?}"
         );
     });

@@ -121,7 +121,7 @@ fn forked_processes_are_profiled_from_their_first_sample() {
             .filter(|stacks| {
                 stacks
                     .iter()
-                    .any(|(stack, _)| names(stack).contains(&"work"))
+                    .any(|(stack, _)| names(stack).contains(&"serve"))
             })
             .collect();
         assert_eq!(workers.len(), WORKERS, "{by_process:?}");

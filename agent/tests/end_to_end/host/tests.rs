@@ -26,23 +26,33 @@ use super::{
         whole::{self, Kind, Location},
     },
     Host, PROFILES, RATE, SECOND, SOCKET, assert_busy, count, cpu_time, get_at_socket, profiles,
-    request_status_and_body, service, wait_for_cpu, with_exporters,
+    request_status_and_body, service, times_run, wait_for_cpu, with_exporters,
 };
 
-/// Stops a process with a single thread: the CPU time that it has used, which is all that it will use.
-fn used_until_stopped(target: &Target) -> Duration {
+/// Stops a process with a single thread: the CPU time that it has used, which is all that it will use, and how often it
+/// began to run.
+fn used_until_stopped(target: &Target) -> (Duration, u64) {
     let pid = Pid::from_raw(target.pid().try_into().unwrap()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
     thread::sleep(Duration::from_millis(50));
-    cpu_time(target)
+    (cpu_time(target), times_run(target))
 }
 
-/// Asserts that there are as many samples as the CPU time between `least` and `most` makes; else shows `about`.
-fn assert_sampled(samples: u64, least: Duration, most: Duration, about: &impl Debug) {
-    /// Each switch to another process and back is an error of up to a sample.
+/// Asserts that there are as many samples as the CPU time between `least` and `most` makes, of a process that began to
+/// run so many times; else shows `about`.
+fn assert_sampled(
+    samples: u64,
+    (least, most): (Duration, Duration),
+    times_run: u64,
+    about: &impl Debug,
+) {
+    /// Switches to another process and back of a quiet host.
     const SWITCHES: f64 = 4.0;
     let due = |time: Duration| time.as_secs_f64() * f64::from(u32::try_from(RATE).unwrap());
-    let (least, most) = (due(least) * 0.96 - SWITCHES, due(most) * 1.04 + SWITCHES);
+    // Each is an error of up to a sample, in one direction as likely as in the other.
+    let times_run = f64::from(u32::try_from(times_run).unwrap());
+    let chance = SWITCHES.max(1.5 * times_run.sqrt());
+    let (least, most) = (due(least) * 0.96 - chance, due(most) * 1.04 + chance);
     let found = f64::from(u32::try_from(samples).unwrap());
     assert!(
         (least..most).contains(&found),
@@ -67,13 +77,14 @@ fn every_process_of_a_host_is_profiled_and_every_sample_is_accounted_for() {
     let after = service("busy", "after");
     wait_for_cpu(&after, SECOND);
     // Two at a time: how often one is met that shares its CPU with another is a matter of chance.
-    let before = used_until_stopped(&before);
+    let (before, before_times_run) = used_until_stopped(&before);
     let mut shell = mortal("sh");
     shell.env("OTEL_SERVICE_NAME", "shell");
     shell.args(["-c", "echo ready; while :; do :; done"]);
     let shell = Target::from_command(shell);
     wait_for_cpu(&shell, SECOND);
-    let (after, shell) = (used_until_stopped(&after), used_until_stopped(&shell));
+    let (after, after_times_run) = used_until_stopped(&after);
+    let (shell, shell_times_run) = used_until_stopped(&shell);
     let stolen = stolen_time().saturating_sub(stolen_before);
     // The last window must be exported before the metrics are read.
     thread::sleep(Duration::from_secs(3));
@@ -91,13 +102,13 @@ fn every_process_of_a_host_is_profiled_and_every_sample_is_accounted_for() {
         .iter()
         .map(|(service, profile)| (&**service, profile.total()))
         .collect();
-    for (service, least, most) in [
-        ("before", least, most),
-        ("after", after, after),
-        ("shell", shell, shell),
+    for (service, least, most, times_run) in [
+        ("before", least, most, before_times_run),
+        ("after", after, after, after_times_run),
+        ("shell", shell, shell, shell_times_run),
     ] {
-        let about = (service, &samples);
-        assert_sampled(samples[service], least, most + stolen, &about);
+        let about = (service, times_run, &samples);
+        assert_sampled(samples[service], (least, most + stolen), times_run, &about);
     }
     for lost in [
         "profiling_agent_samples_lost_total",
@@ -275,7 +286,8 @@ fn a_reloaded_configuration_takes_effect_without_a_gap() {
     assert_eq!(second.keys().collect::<Vec<_>>(), ["renamed"]);
     assert!(count(&second["renamed"], &["<module>", "main"]) >= RATE / 2);
     let samples = first["busy"].total() + second["renamed"].total();
-    assert_sampled(samples, least, most + stolen, &"busy");
+    let times_run = times_run(&busy);
+    assert_sampled(samples, (least, most + stolen), times_run, &"busy");
 }
 
 #[test]

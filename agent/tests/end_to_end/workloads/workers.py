@@ -1,4 +1,4 @@
-# A program that starts copies of itself, which work and end, and waits for them.
+# A program that works for a while, starts copies of itself, which work and end, and waits for them.
 
 import os
 import sys
@@ -20,6 +20,8 @@ def serve():
 
 
 def main(workers):
+    # As long as a server needs to start, by when it is known that it runs Python.
+    work(0.3)
     started = []
     for _ in range(workers):
         pid = os.fork()
