@@ -1,11 +1,14 @@
 //! The loaded BPF programs: one call for each thing that the agent does with them.
 
+mod processes;
+mod refused;
+
 use std::time::Duration;
 
 use agent_common::{
     counter::Counter,
     layout::ResidentLayout,
-    maps::{Children, Control, Mapping, TableState},
+    maps::{Control, TableState},
     unwind::Rule,
 };
 use aya::{
@@ -26,18 +29,18 @@ use super::{
     maps,
     object::{self, LoadOptions, Visits},
     probes::{AllocationProbes, RaiseProbe},
-    process_map::{InterpreterLocation, ProcessMap},
+    process_map::ProcessMap,
     ring::Ring,
     sampled_pages::SampledPages,
     sampling_events::SamplingEvents,
     switches::SwitchTracing,
     table_loader::{LoadedTables, TableLoader},
     thread_visits::ThreadVisits,
-    tracepoints::attach,
+    tracepoints::{attach, attach_page_allocated},
     unwind_tables::UnwindTableMaps,
     walk_maps::WalkMaps,
 };
-use crate::profile::{Kind, Unit};
+use crate::profile::Kind;
 
 /// The programs on raw tracepoints, each with its tracepoint.
 const TRACEPOINTS: [(&str, &str); 5] = [
@@ -170,115 +173,6 @@ impl Bpf {
         Ok(bpf)
     }
 
-    /// Samples the process `tgid`, and those of the processes that it starts.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Map`] when there is no room for another process, [`Error::TooManyLayouts`] when there is
-    /// none for another layout.
-    pub fn add_process(
-        &mut self,
-        tgid: u32,
-        interpreter: Option<&InterpreterLocation>,
-        with_children: Children,
-    ) -> Result<(), Error> {
-        self.processes.add(tgid, interpreter, with_children)
-    }
-
-    /// Whether a process is sampled.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Map`] when the map cannot be read.
-    pub fn has_process(&self, tgid: u32) -> Result<bool, Error> {
-        self.processes.has(tgid)
-    }
-
-    /// Samples a process no longer.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Map`] when the map cannot be written.
-    pub fn remove_process(&mut self, tgid: u32) -> Result<(), Error> {
-        self.processes.remove(tgid)
-    }
-
-    /// The program that a tracked process runs, as a number that is another one after each exec.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Map`] when the map cannot be read.
-    pub fn program(&self, tgid: u32) -> Result<u64, Error> {
-        self.processes.program(tgid)
-    }
-
-    /// Whether what was set of a process is about the program that it runs; true of one that is not
-    /// tracked.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Map`] when the maps cannot be read.
-    pub fn is_present(&self, tgid: u32) -> Result<bool, Error> {
-        self.processes.is_present(tgid)
-    }
-
-    /// Has all that is set of a process from now on be about this program: it is void if the process
-    /// runs another one meanwhile. What was set of the one before is removed.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Map`] when the map cannot be written.
-    pub fn set_program(&mut self, tgid: u32, program: u64) -> Result<(), Error> {
-        self.processes.set_program(tgid, program)
-    }
-
-    /// Sets where a tracked process has its interpreter; nothing happens where it has ended.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::TooManyLayouts`] when there is no room for another layout.
-    pub fn update_process(
-        &mut self,
-        tgid: u32,
-        interpreter: &InterpreterLocation,
-    ) -> Result<(), Error> {
-        self.processes.update(tgid, interpreter)
-    }
-
-    /// Whether the entry of a forked process still equals its parent's. It does not where the agent
-    /// has changed one of them since the fork.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Map`] when the map cannot be read.
-    pub fn is_copy(&self, tgid: u32, parent: u32) -> Result<bool, Error> {
-        self.processes.are_equal(tgid, parent)
-    }
-
-    /// Gives a forked process the interpreter and the mappings of another one, of which it is a copy;
-    /// [`false`] where one of them has ended meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Map`] when the map cannot be read or written.
-    pub fn copy_process(&mut self, tgid: u32, original: u32) -> Result<bool, Error> {
-        self.processes.copy(tgid, original)
-    }
-
-    /// Excludes a process from sampling until it runs another program, or includes it again.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Map`] when the map cannot be written.
-    pub fn set_excluded(&mut self, tgid: u32, is_excluded: bool) -> Result<(), Error> {
-        self.processes
-            .change(tgid, |process| agent_common::maps::TrackedProcess {
-                is_excluded: is_excluded.into(),
-                ..process
-            })?;
-        Ok(())
-    }
-
     /// Has what was sent before now sent again when it is next sampled.
     ///
     /// What was sent before must be kept until the next call: records on their way may refer to it.
@@ -288,32 +182,6 @@ impl Bpf {
     /// [`Error::Map`] when the map cannot be written.
     pub fn resend(&mut self) -> Result<(), Error> {
         self.control(|control| control.resend_before_ns = monotonic_ns())
-    }
-
-    /// Sets the executable mappings of a process of this user, sorted by address; [`false`] where they
-    /// find no room, or no more of this user do, and the process has no native frames.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Map`] when a map cannot be written.
-    pub fn set_mappings(
-        &mut self,
-        tgid: u32,
-        user: u32,
-        mappings: &[Mapping],
-    ) -> Result<bool, Error> {
-        let processes = &mut self.processes;
-        self.mappings.set(processes, tgid, user, mappings)
-    }
-
-    /// Keeps the parent's mappings for a process that was forked.
-    pub fn share_mappings(&mut self, tgid: u32, parent: u32) {
-        self.mappings.share(tgid, parent);
-    }
-
-    /// Removes the mappings of a process that has ended or runs another program.
-    pub fn remove_mappings(&mut self, tgid: u32) {
-        self.mappings.remove(tgid);
     }
 
     /// Sets unwind rules, with their indices, to which no loaded table refers yet.
@@ -424,63 +292,6 @@ impl Bpf {
         self.sampling_events.unload(&mut self.object)
     }
 
-    /// Why context switches, which are not traced, cannot be.
-    pub fn refused_switches(&mut self) -> Option<Error> {
-        SwitchTracing::check(&mut self.object).err()
-    }
-
-    /// Tries the events of some kinds, which are not sampled: those that the kernel refuses, with the
-    /// error.
-    pub fn refused_events(
-        &mut self,
-        kinds: impl IntoIterator<Item = &'static Kind>,
-    ) -> Vec<(&'static Kind, Error)> {
-        let mut refused = Vec::new();
-        let (of_passes, others): (Vec<_>, Vec<_>) =
-            kinds.into_iter().partition(|kind| kind.is_of_passes());
-        let (of_probe, of_events): (Vec<_>, Vec<_>) =
-            others.into_iter().partition(|kind| kind.is_of_probe());
-        if let Some(kind) = of_passes.first()
-            && let Err(error) = ThreadVisits::check(&mut self.object)
-        {
-            // What makes one of them impossible makes all of them.
-            refused.push((*kind, error));
-        } else if let Some(kind) = of_passes.iter().find(|kind| kind.is_about_releases())
-            && let Err(error) = LockWaits::load(&mut self.object)
-        {
-            refused.push((*kind, error));
-        }
-        for kind in of_probe {
-            let checked = if kind.is_about_allocations() {
-                AllocationProbes::check(&mut self.object).map(drop)
-            } else {
-                RaiseProbe::check(&mut self.object).map(drop)
-            };
-            if let Err(error) = checked {
-                refused.push((kind, error));
-            }
-        }
-        for kind in of_events {
-            if let Err(error) = self.try_events(kind) {
-                refused.push((kind, error));
-            }
-        }
-        refused
-    }
-
-    /// Tries the events of a kind.
-    fn try_events(&mut self, kind: &'static Kind) -> Result<(), Error> {
-        if kind.unit == Unit::Bytes && !self.counts_memory {
-            return Err(Error::ResidentCounters);
-        }
-        if kind.is_about_copies() {
-            attach_page_allocated(&mut self.object)?;
-        }
-        let mut events = SamplingEvents::load(&mut self.object, &[kind])?;
-        let attached = events.attach(&mut self.object, self.control.period_ns, 0);
-        attached.and(events.unload(&mut self.object))
-    }
-
     /// Takes the reader's end of the ring buffer, which is for another thread; [`None`] the second
     /// time.
     pub fn take_ring(&mut self) -> Option<Ring> {
@@ -564,9 +375,4 @@ pub fn monotonic_ns() -> u64 {
     seconds
         .saturating_mul(1_000_000_000)
         .saturating_add(nanoseconds)
-}
-
-/// Has pages noted that are allocated while page faults are resolved.
-fn attach_page_allocated(object: &mut Ebpf) -> Result<(), Error> {
-    attach(object, "on_page_allocated", "mm_page_alloc")
 }

@@ -21,3 +21,8 @@ pub(super) fn attach(
         .map_err(program_error("attach", name))?;
     Ok(())
 }
+
+/// Has pages noted that are allocated while page faults are resolved.
+pub(super) fn attach_page_allocated(object: &mut Ebpf) -> Result<(), Error> {
+    attach(object, "on_page_allocated", "mm_page_alloc")
+}

@@ -1,5 +1,7 @@
 //! The main loop of the agent of a host, and the end of a window.
 
+mod limits;
+
 use std::{
     future::Future,
     pin::pin,
@@ -35,8 +37,8 @@ use crate::{
     export::{ExporterConfig, ProfileBatch, Unencodable},
     profile::Periods,
     session::{
-        Began, EvictionSchedule, Examinations, GENERATION, InUse, Profiles, SampleTimes, Scope,
-        Session, Settings, Signals, memory, until, warn_on_error,
+        Began, EvictionSchedule, Examinations, SampleTimes, Scope, Session, Settings, Signals,
+        until, warn_on_error,
     },
     symbolize::{CpuShare, CpuShares},
     targets::{kubernetes, labels::pods::PodLists},
@@ -239,91 +241,6 @@ impl Host {
         self.limit_rate();
         self.began = Began::now();
         self.ends = self.began.at + self.config.window;
-    }
-
-    /// Lowers the sampling rate when sampling costs too much, and raises it again.
-    fn limit_rate(&mut self) {
-        let used = self.session.cpu_time();
-        let Some(adjusted) = self
-            .limit
-            .adjust(used, self.config.rate, self.periods.clock)
-        else {
-            return;
-        };
-        match self.session.bpf.set_period(adjusted.period) {
-            Ok(()) => {
-                info!(
-                    rate = 1.0 / adjusted.period.as_secs_f64(),
-                    before = 1.0 / self.periods.clock.as_secs_f64(),
-                    used = adjusted.used,
-                    max_cpu = self.config.max_cpu,
-                    "the sampling rate changes with the CPU time that sampling uses"
-                );
-                self.periods.clock = adjusted.period;
-            }
-            Err(error) => warn!("the sampling rate is unchanged: {error}"),
-        }
-    }
-
-    /// Evicts what is no longer needed, and more when the agent uses more memory than configured.
-    fn evict(&mut self) {
-        // A profile on demand may span many windows.
-        if self.on_demand.is_empty() {
-            self.targets.remove_exited();
-            self.session.profiles.run(Profiles::remove_ended);
-        }
-        let changed = self.targets.relabel(Relabel::Unknown);
-        self.exclude(changed);
-        self.forget_executables();
-        let (stacks, code_objects) = self.session.profiles.status().cached();
-        let bytes = Usage::now().resident_bytes;
-        let in_use = InUse {
-            entries: stacks + code_objects,
-            bytes,
-            max_bytes: self.config.max_memory,
-            open_since: self.on_demand.open_since(),
-        };
-        if bytes > self.config.max_memory {
-            self.warn_of_memory();
-        }
-        let due = self.schedule.end_window(Instant::now(), &in_use);
-        self.session.evict(due);
-        self.session.profiles.run(|_| memory::trim());
-    }
-
-    /// Forgets executables that no process has mapped for long, or since the window began where there
-    /// are many of them.
-    fn forget_executables(&mut self) {
-        let counts = self.session.examinations().executables.counts();
-        let before = if counts.are_many_unused {
-            Some(self.began.at)
-        } else {
-            Instant::now().checked_sub(GENERATION)
-        };
-        let open_since = self.on_demand.open_since();
-        if let Some(before) = before {
-            let before = open_since.map_or(before, |open| before.min(open));
-            self.session.forget_executables(before);
-        }
-        if counts.not_opened > 0 && !self.totals.has_left_out_files {
-            self.totals.has_left_out_files = true;
-            warn!(
-                open = counts.open,
-                "processes map more different executables than the agent opens: \
-                 the code of some has no names"
-            );
-        }
-    }
-
-    /// Counts a window at whose end memory use is above the limit.
-    fn warn_of_memory(&mut self) {
-        if self.totals.memory_limit_reached == 0 {
-            warn!(
-                limit_bytes = self.config.max_memory,
-                "the agent uses more memory than `max_memory`: caches are evicted"
-            );
-        }
-        self.totals.memory_limit_reached += 1;
     }
 
     /// Includes and excludes processes.
