@@ -203,6 +203,16 @@ pub(super) fn walk(
     }
 }
 
+/// A walk of code that is [`Known`], without Python.
+pub(super) fn walk_native(stack: Vec<u64>, start: &Start) -> Walked {
+    let python = PythonFrames {
+        runs: &PythonRuns::new(),
+        depth: 0,
+        style: RunStyle::EACH,
+    };
+    walk(stack, start, python, &mut Known::new())
+}
+
 /// Frames of 32 bytes with these return addresses, the newest function first.
 pub(super) fn frames(return_addresses: &[u64]) -> Vec<u64> {
     return_addresses
@@ -216,14 +226,6 @@ pub(super) const fn at(pc: u64) -> Start {
         pc,
         stack_pointer: STACK,
         frame_pointer: 0,
-    }
-}
-
-pub(super) fn without_python(runs: &PythonRuns) -> PythonFrames<'_> {
-    PythonFrames {
-        runs,
-        depth: 0,
-        style: RunStyle::EACH,
     }
 }
 

@@ -16,18 +16,13 @@ use proptest::prelude::*;
 
 use made::{
     ARCH, COMPILED_AT_RUN_TIME, ENTRY, FILE, FRAME_BYTES, HANDLER_RETURN, Known, LOOP, PAGE_WORDS,
-    STACK, SWITCH, Start, Walked, addresses, at, frames, walk, without_python,
+    STACK, SWITCH, Start, Walked, addresses, at, frames, walk, walk_native,
 };
 
 #[test]
 fn frames_are_left_by_their_rules() {
     let stack = frames(&[FILE + 0x20, FILE + 0x30, ENTRY + 9]);
-    let walked = walk(
-        stack,
-        &at(FILE + 0x10),
-        without_python(&PythonRuns::new()),
-        &mut Known::new(),
-    );
+    let walked = walk_native(stack, &at(FILE + 0x10));
     assert_eq!(walked.end, NativeUnwindStatus::COMPLETE);
     // Of callers the address is in the call.
     let expected = [FILE + 0x10, FILE + 0x1f, FILE + 0x2f, ENTRY + 8];
@@ -53,12 +48,7 @@ fn code_without_rules_is_left_by_its_frame_pointer() {
         frame_pointer: STACK + 8,
         ..at(COMPILED_AT_RUN_TIME + 0x10)
     };
-    let walked = walk(
-        stack,
-        &start,
-        without_python(&PythonRuns::new()),
-        &mut Known::new(),
-    );
+    let walked = walk_native(stack, &start);
     assert_eq!(walked.end, NativeUnwindStatus::COMPLETE);
     assert_eq!(walked.frames.len(), 4);
     assert_eq!(walked.frames[1].kind, NativeKind::ANONYMOUS);
@@ -80,12 +70,7 @@ fn what_a_signal_has_interrupted_comes_after_its_handler() {
         }
     }
     stack.extend(frames(&[ENTRY + 9]));
-    let walked = walk(
-        stack,
-        &at(FILE + 0x10),
-        without_python(&PythonRuns::new()),
-        &mut Known::new(),
-    );
+    let walked = walk_native(stack, &at(FILE + 0x10));
     assert_eq!(walked.end, NativeUnwindStatus::COMPLETE);
     // The interrupted instruction is the one that is meant, not the one before.
     let expected = [FILE + 0x10, HANDLER_RETURN, FILE + 0x50, ENTRY + 8];
@@ -95,12 +80,7 @@ fn what_a_signal_has_interrupted_comes_after_its_handler() {
 #[test]
 fn of_a_deep_stack_the_leaf_is_kept() {
     let stack = frames(&[FILE + 0x20; 2 * MAX_NATIVE_FRAMES]);
-    let walked = walk(
-        stack,
-        &at(FILE + 0x10),
-        without_python(&PythonRuns::new()),
-        &mut Known::new(),
-    );
+    let walked = walk_native(stack, &at(FILE + 0x10));
     assert_eq!(walked.end, NativeUnwindStatus::TOO_DEEP);
     assert_eq!(walked.frames.len(), MAX_NATIVE_FRAMES);
     assert_eq!(walked.frames[0].address, FILE + 0x10);
@@ -112,12 +92,7 @@ fn a_stack_that_ends_too_early_says_so() {
         stack_pointer: STACK + 8 * PAGE_WORDS as u64 - FRAME_BYTES / 2,
         ..at(FILE + 0x10)
     };
-    let walked = walk(
-        vec![0],
-        &start,
-        without_python(&PythonRuns::new()),
-        &mut Known::new(),
-    );
+    let walked = walk_native(vec![0], &start);
     assert_eq!(walked.end, NativeUnwindStatus::FAULT);
     assert_eq!(addresses(&walked), [FILE + 0x10]);
 }
@@ -129,12 +104,7 @@ fn a_frame_pointer_that_leads_back_is_not_followed_for_ever() {
         frame_pointer: STACK,
         ..at(COMPILED_AT_RUN_TIME + 0x10)
     };
-    let walked = walk(
-        stack,
-        &start,
-        without_python(&PythonRuns::new()),
-        &mut Known::new(),
-    );
+    let walked = walk_native(stack, &start);
     assert_eq!(walked.end, NativeUnwindStatus::NO_RULE);
     assert_eq!(walked.frames.len(), 2);
 }
@@ -158,8 +128,7 @@ fn a_walk_follows_code_to_another_stack_in_either_direction() {
             frame_pointer: callers_start + 16 * 8,
             ..at(FILE + 0x10)
         };
-        let runs = PythonRuns::new();
-        let walked = walk(stack, &start, without_python(&runs), &mut Known::new());
+        let walked = walk_native(stack, &start);
         assert_eq!(walked.end, NativeUnwindStatus::COMPLETE);
         let expected = [
             FILE + 0x10,
@@ -174,12 +143,7 @@ fn a_walk_follows_code_to_another_stack_in_either_direction() {
 
 #[test]
 fn an_address_in_no_mapping_ends_the_walk() {
-    let walked = walk(
-        frames(&[3]),
-        &at(FILE + 0x10),
-        without_python(&PythonRuns::new()),
-        &mut Known::new(),
-    );
+    let walked = walk_native(frames(&[3]), &at(FILE + 0x10));
     assert_eq!(walked.end, NativeUnwindStatus::UNMAPPED);
     assert_eq!(addresses(&walked), [FILE + 0x10]);
 }

@@ -14,6 +14,7 @@ use super::{
     capture::{Capture, Running},
     machine::{self, stolen_time},
     pprof::Profile,
+    schedstat::schedstat,
     target::{Killed, Target, mortal},
 };
 
@@ -173,10 +174,7 @@ impl SchedulerStatistics {
         let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
         let (mut used, mut runs) = (Duration::ZERO, 0);
         for thread in threads {
-            let path = thread.unwrap().path().join("schedstat");
-            let schedstat = fs::read_to_string(path).unwrap();
-            let fields = schedstat.split_whitespace();
-            let fields: Vec<u64> = fields.map(|field| field.parse().unwrap()).collect();
+            let fields = schedstat(thread.unwrap().path());
             used += Duration::from_nanos(fields[self.field]);
             runs += fields[2];
         }

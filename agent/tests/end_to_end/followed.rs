@@ -8,6 +8,7 @@ use test_support::{child, control_groups::Groups};
 use super::{
     capture::{Capture, Running},
     machine,
+    schedstat::schedstat,
     selected::{named, samples_of},
     target::{Target, mortal, workload_path},
 };
@@ -201,9 +202,8 @@ fn a_burst_of_short_processes_holds_up_nothing() {
 
 /// CPU time of a process, by the scheduler.
 fn cpu_seconds(pid: u32) -> f64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
-    let nanoseconds: f64 = text.split(' ').next().unwrap().parse().unwrap();
-    nanoseconds / 1e9
+    let [nanoseconds, _, _] = schedstat(format!("/proc/{pid}"));
+    Duration::from_nanos(nanoseconds).as_secs_f64()
 }
 
 /// Puts a process into a control group.

@@ -22,6 +22,7 @@ use super::{
     folded::{names, text},
     machine,
     pprof::{self, Profile},
+    schedstat::schedstat,
     target::Target,
 };
 
@@ -290,23 +291,14 @@ pub(super) fn wait_for_cpu(target: &Target, time: Duration) {
 
 /// The CPU time that the only thread of a process has used.
 pub(super) fn cpu_time(target: &Target) -> Duration {
-    let [nanoseconds, _, _] = schedstat(target);
+    let [nanoseconds, _, _] = schedstat(format!("/proc/{}", target.pid()));
     Duration::from_nanos(nanoseconds)
 }
 
 /// How often a process with a single thread began to run.
 pub(super) fn times_run(target: &Target) -> u64 {
-    let [_, _, times] = schedstat(target);
+    let [_, _, times] = schedstat(format!("/proc/{}", target.pid()));
     times
-}
-
-/// The nanoseconds that the first thread ran and waited to run, and how often it began to run.
-fn schedstat(target: &Target) -> [u64; 3] {
-    let path = format!("/proc/{}/schedstat", target.pid());
-    let schedstat = fs::read_to_string(path).unwrap();
-    let numbers = schedstat.split_whitespace();
-    let numbers: Vec<u64> = numbers.map(|number| number.parse().unwrap()).collect();
-    numbers.try_into().unwrap()
 }
 
 /// Asserts that a profile is of the workload `busy`, which used at least a second of CPU time.

@@ -70,6 +70,7 @@ mod programs;
 mod prometheus;
 mod pushed;
 mod running_tasks;
+mod schedstat;
 mod selected;
 mod source;
 mod speedscope;

@@ -5,7 +5,7 @@ use std::fs;
 use agent::testing::formats::pprof_schema as schema;
 use prost::Message as _;
 
-use super::{Files, error, folded, go, gzip, message, report};
+use super::{Files, error, folded, go, gzip, message, plain, report};
 
 #[test]
 fn cpu_time_of_go_is_cpu_time() {
@@ -99,58 +99,6 @@ fn waits_of_go_are_not_those_of_the_agent() {
         refusal.contains("is a profile of delay, not of lock"),
         "{refusal}"
     );
-}
-
-/// A profile as tools for other languages write it: without addresses, mappings and compression.
-pub(super) fn plain() -> schema::Profile {
-    let texts = [
-        "",
-        "wall",
-        "microseconds",
-        "main",
-        "app.py",
-        "work\x1b[31m",
-        "deep",
-    ];
-    let function = |id, name, filename, start_line| schema::Function {
-        id,
-        name,
-        system_name: name,
-        filename,
-        start_line,
-    };
-    let location = |id, functions: &[u64]| schema::Location {
-        id,
-        line: functions
-            .iter()
-            .map(|&function_id| schema::Line {
-                function_id,
-                line: -1,
-            })
-            .collect(),
-        ..schema::Location::default()
-    };
-    let sample = |locations: &[u64], value| schema::Sample {
-        location_id: locations.to_vec(),
-        value: vec![value],
-        label: Vec::new(),
-    };
-    schema::Profile {
-        sample_type: vec![schema::ValueType { r#type: 1, unit: 2 }],
-        sample: vec![
-            sample(&[1], 250_000),
-            sample(&[2, 1], 750_000),
-            sample(&[3, 1], 1_000_000),
-        ],
-        location: vec![location(1, &[1]), location(2, &[3, 2]), location(3, &[])],
-        function: vec![
-            function(1, 3, 4, 1),
-            function(2, 5, 4, 10),
-            function(3, 6, 4, 0),
-        ],
-        string_table: texts.map(str::to_owned).to_vec(),
-        ..schema::Profile::default()
-    }
 }
 
 #[test]

@@ -10,6 +10,7 @@
 //! type whose path is written.
 
 mod cycle;
+mod files;
 mod module;
 mod paths;
 mod resolve;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+pub use files::files;
 use module::Tree;
 
 /// Files and what each uses of the others, with paths relative to the crate's source folder.

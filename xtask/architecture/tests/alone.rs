@@ -9,25 +9,13 @@
 )]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// How a test gets a program to profile.
 const STARTS: [&str; 4] = ["Target::", "Program::", "Host::start", "machine::for_"];
 
 /// How it waits until no other test runs.
 const ALONE: &str = "machine::alone()";
-
-/// The files of the end-to-end tests.
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-}
 
 /// The tests in a formatted file, each from its name to its end.
 fn tests(text: &str) -> impl Iterator<Item = &str> {
@@ -38,11 +26,9 @@ fn tests(text: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn each_test_that_starts_a_program_has_the_machine_alone() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../agent/tests/end_to_end");
-    let mut paths = Vec::new();
-    files(&folder, &mut paths);
     let mut seen = 0;
     let mut beside = Vec::new();
-    for path in paths {
+    for path in architecture::files(&folder, &["rs"]).unwrap() {
         let text = fs::read_to_string(&path).unwrap();
         for test in tests(&text) {
             let starts = STARTS.iter().any(|start| test.contains(start));

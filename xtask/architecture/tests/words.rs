@@ -84,6 +84,9 @@ const TEXTS: &[&str] = &[
     "xtask",
 ];
 
+/// Source and prose; recorded data is none.
+const EXTENSIONS: &[&str] = &["rs", "md", "toml", "yaml", "service", "conf", "py"];
+
 /// Files that list old words beside the new ones.
 const EXCEPT: &[&str] = &[
     "agent/docs/changelog.md",
@@ -93,23 +96,6 @@ const EXCEPT: &[&str] = &[
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// Source and prose below a path; recorded data is none.
-fn texts(path: &Path, found: &mut Vec<PathBuf>) {
-    if path.is_dir() {
-        for entry in fs::read_dir(path).unwrap() {
-            texts(&entry.unwrap().path(), found);
-        }
-        return;
-    }
-    let extension = path.extension().and_then(|extension| extension.to_str());
-    let is_text = extension.is_some_and(|extension| {
-        ["rs", "md", "toml", "yaml", "service", "conf", "py"].contains(&extension)
-    });
-    if is_text {
-        found.push(path.to_owned());
-    }
 }
 
 /// Whether `name` stands in `line` as a whole word.
@@ -123,10 +109,8 @@ fn has_word(line: &str, name: &str) -> bool {
 #[test]
 fn retired_words_do_not_come_back() {
     let workspace = workspace();
-    let mut files = Vec::new();
-    for text in TEXTS {
-        texts(&workspace.join(text), &mut files);
-    }
+    let below = |text| architecture::files(&workspace.join(text), EXTENSIONS).unwrap();
+    let files: Vec<_> = TEXTS.iter().flat_map(below).collect();
     assert!(files.len() > 300, "only {} files were found", files.len());
     let mut found = Vec::new();
     for file in files {

@@ -111,10 +111,8 @@ impl Recorder {
             let counts = self.probe.counts()?;
             let work = counts.since(counted);
             if self.credit.is_used_up(work, ns) {
-                self.spending = Spending::default();
-                self.spending.add(work, ns);
-                let next = Block::new(now_ns, &self.spending, |below| fastrand::u64(..below));
-                return Ok(Ok(Phase::Block(next)));
+                self.spending = Spending::of(work, ns);
+                return Ok(Ok(self.next_block(now_ns)));
             }
             counted = counts;
             since_ns = now_ns;
@@ -154,8 +152,7 @@ impl Recorder {
                 since_ns: block.end_ns,
             }
         } else {
-            let next = Block::new(block.end_ns, &self.spending, |below| fastrand::u64(..below));
-            Phase::Block(next)
+            self.next_block(block.end_ns)
         };
         let next_window = next.window(weight_of(&self.estimator, &next));
         self.publish([block.window(weight), next_window])?;
@@ -191,6 +188,12 @@ impl Recorder {
         }
         self.follow_sites();
         Ok(Ok(next))
+    }
+
+    /// A block that begins at a time.
+    fn next_block(&self, start_ns: u64) -> Phase {
+        let random = |below| fastrand::u64(..below);
+        Phase::Block(Block::new(start_ns, &self.spending, random))
     }
 
     fn publish(&mut self, windows: [RaiseWindow; 2]) -> Result<(), Error> {

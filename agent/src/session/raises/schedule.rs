@@ -38,7 +38,7 @@ const BREAKPOINT_NS: u64 = 1_000;
 /// What recording an exception costs the program afterwards, in nanoseconds: its caches hold what the probe has read.
 const CACHES_NS: u64 = 3_000;
 
-/// How far that may be from the truth, as a share of the whole cost.
+/// How far these two may be from the truth, as a share of the whole cost.
 const UNCERTAIN: f64 = 0.15;
 
 /// By how much the probe may slow programs down at most, as far as estimates take it into account.
@@ -71,6 +71,13 @@ pub(super) struct Spending {
 }
 
 impl Spending {
+    /// What it costs where it did so much in `ns` nanoseconds, and nothing is known of the time before.
+    pub(super) fn of(work: RaiseCounts, ns: u64) -> Self {
+        let mut spending = Self::default();
+        spending.add(work, ns);
+        spending
+    }
+
     /// Takes into account what the probe did while it recorded for `ns` nanoseconds.
     pub(super) fn add(&mut self, work: RaiseCounts, ns: u64) {
         self.cost_ns = self.cost_ns * SPENT_BEFORE + cost_ns(work) as f64;
@@ -274,9 +281,7 @@ mod tests {
 
     /// So many exceptions in so many nanoseconds.
     fn spending(raises: u64, ns: u64) -> Spending {
-        let mut spending = Spending::default();
-        spending.add(work(raises), ns);
-        spending
+        Spending::of(work(raises), ns)
     }
 
     #[test]
