@@ -1,14 +1,14 @@
 //! Elapsed time: what threads wait for, how long, and where.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     time::Duration,
 };
 
 use tempfile::TempDir;
 
 use super::{
-    abilities::has_fair_gil,
+    abilities::{has_fair_gil, has_thread_names},
     capture::Capture,
     folded::{Folded, Frame, is_marked},
     host::{Host, folded_report},
@@ -160,6 +160,19 @@ fn stacks_of_threads_that_wait_shortly_are_true() {
             "{marked} of {total} ns are incomplete"
         );
         assert!(waiting * 10 > total, "{waiting} of {total} ns are waiting");
+    });
+}
+
+/// They are read as copies of the pages that a walk needs, among which those of the names are not.
+#[test]
+fn threads_that_wait_shortly_have_their_names() {
+    let _machine = machine::alone();
+    machine::for_each_representative_that(has_thread_names, |interpreter| {
+        let target = Target::start(interpreter, "short_waits");
+        let folded = Capture::folded(target.pid(), "--event wall --idle --threads -d 2 -r 997");
+        let names: BTreeSet<_> = folded.iter().map(|(stack, _)| &*stack[0].name).collect();
+        let own = ["MainThread", "short-0", "short-1", "short-2"];
+        assert_eq!(names, BTreeSet::from(own), "{}", interpreter.name);
     });
 }
 

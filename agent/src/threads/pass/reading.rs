@@ -134,6 +134,10 @@ impl Passer {
             name: String::new(),
         });
         let is_due = is_complete && monotonic_ns() >= known.name_due_ns;
+        if is_due && process.memory.is_snapshot() {
+            // The stack is walked, and a snapshot lacks the pages of the name.
+            process.memory.clear();
+        }
         let name = is_due.then(|| names::record(visit, details, &stack, process, walker.scratch()));
         Some(Read {
             stack,
