@@ -77,7 +77,8 @@ impl Counter {
     pub const LOST_ALLOCATIONS: Self = Self(31);
     /// Time for which allocations were recorded, in nanoseconds.
     pub const ALLOCATION_NS: Self = Self(32);
-    /// Context switches of profiled threads that were traced.
+    /// Context switches of profiled threads that were traced, but the last few of each processor: see
+    /// [`SWITCHES_PER_COUNT`](crate::limits::SWITCHES_PER_COUNT).
     pub const SWITCHES: Self = Self(33);
     /// Time that tracing them has taken, in nanoseconds: an estimate by some of them.
     pub const SWITCH_NS: Self = Self(34);
@@ -87,7 +88,7 @@ impl Counter {
     pub const SAMPLED_WAITS: Self = Self(36);
     /// Records of sampled waits that found the ring buffer full.
     pub const LOST_WAITS: Self = Self(37);
-    /// Traced waits that are over.
+    /// Traced waits that are over, without the last few of each processor as above.
     pub const WAITS: Self = Self(38);
     /// The time of traced waits that are over, in nanoseconds, by [`WaitClass`](crate::maps::WaitClass): this is the
     /// first of so many counters.

@@ -133,8 +133,8 @@ pub const HOST_WAITS: u32 = 256;
 /// See [`HOST_WAITS`].
 pub const PROGRAM_WAITS: u32 = 512;
 
-/// One of so many context switches is timed, to know what tracing them costs.
-pub const SWITCHES_PER_TIMED: u32 = 64;
+/// Context switches of a processor that are counted at once: the last of them is timed, to know what tracing costs.
+pub const SWITCHES_PER_COUNT: u32 = 64;
 
 /// Most time that counts for tracing one of which no stack is read, in nanoseconds: the rest was taken from the processor,
 /// and would count for all of them.

@@ -2,7 +2,7 @@
 //!
 //! Everything is known when a thread leaves a processor: since when it has had it is the time of the last switch of that
 //! processor, and for how long it waited for it before the kernel has added to its account by then. So a switch costs
-//! the threads of other processes one look-up.
+//! the threads of other processes two look-ups.
 //!
 //! Some of the switches are sampled, with a probability that does not depend on how long the thread will be away, which is
 //! not known yet: its stack is read in its own context, and when it is back, the time follows. The agent has the first
@@ -16,17 +16,14 @@ use agent_common::{
     counter::Counter,
     limits::{
         MAX_COUNTED_PROBE_NS, MAX_COUNTED_SWITCH_NS, MAX_THREAD_WAITS, SHORT_WAIT_NS,
-        SWITCHES_PER_TIMED,
+        SWITCHES_PER_COUNT,
     },
     maps::{SwitchedThread, WaitClass},
     record::ProfileKind,
     thinning::Thinning,
 };
 use aya_ebpf::{
-    helpers::{
-        bpf_get_current_pid_tgid,
-        generated::{bpf_get_prandom_u32, bpf_ktime_get_ns},
-    },
+    helpers::{bpf_get_current_pid_tgid, generated::bpf_ktime_get_ns},
     macros::raw_tracepoint,
     programs::RawTracePointContext,
 };
@@ -103,22 +100,29 @@ fn try_leave(is_preempted: u32, state: u32) -> Option<()> {
     if pid_tgid == 0 {
         return None;
     }
-    PROCESSES.get_ptr((pid_tgid >> 32) as u32)?;
-    let is_sampled = account(pid_tgid as u32, is_preempted, state, arrived_ns, switches);
-    count(Counter::SWITCHES);
-    switches.untimed = switches.untimed.wrapping_add(1);
-    // One that is sampled is timed when its sample has been taken.
-    if is_sampled.is_none() && switches.untimed >= SWITCHES_PER_TIMED {
-        let took_ns = self::now_ns()
-            .wrapping_sub(now_ns)
-            .min(MAX_COUNTED_SWITCH_NS);
-        add(
-            Counter::SWITCH_NS,
-            took_ns.wrapping_mul(switches.untimed.into()),
-        );
-        switches.untimed = 0;
+    let is_sampled = account(pid_tgid, is_preempted, state, arrived_ns, switches)?;
+    switches.uncounted = switches.uncounted.wrapping_add(1);
+    if is_sampled {
+        // It is timed when its sample has been taken.
+        return Some(());
     }
-    is_sampled
+    if switches.uncounted >= SWITCHES_PER_COUNT {
+        count_switches(switches);
+    }
+    None
+}
+
+/// Counts the switches since the last call, as long as this one.
+#[inline(always)]
+fn count_switches(switches: &mut Switches) {
+    let took_ns = now_ns()
+        .wrapping_sub(switches.last_ns)
+        .min(MAX_COUNTED_SWITCH_NS);
+    let switched = u64::from(switches.uncounted);
+    add(Counter::SWITCHES, switched);
+    add(Counter::SWITCH_NS, took_ns.wrapping_mul(switched));
+    add(Counter::WAITS, switches.uncounted_waits.into());
+    (switches.uncounted, switches.uncounted_waits) = (0, 0);
 }
 
 /// Notes that the sample of a wait has been taken, and for how long.
@@ -132,28 +136,40 @@ extern "C" fn end_sample() -> u32 {
     0
 }
 
-/// Accounts for what the thread did until it was given the processor, and notes that it leaves it; [`Some`] where what it
-/// does until it is back is to be sampled.
+/// Accounts for what the thread did until it was given the processor, and notes that it leaves it: whether what it does
+/// until it is back is to be sampled. [`None`] where its process is not profiled, or no longer.
 #[inline(always)]
 fn account(
-    tid: u32,
+    pid_tgid: u64,
     is_preempted: u32,
     state: u32,
     arrived_ns: u64,
     switches: &mut Switches,
-) -> Option<()> {
-    let run_delay_ns = Task::current().run_delay();
+) -> Option<bool> {
+    let tid = pid_tgid as u32;
     let is_waiting = is_preempted == 0 && state & WAITS != 0;
-    let Some(thread) = SWITCHED_THREADS.get_ptr_mut(tid) else {
-        return track(tid, is_waiting, state, run_delay_ns, switches.last_ns);
+    let thread = SWITCHED_THREADS.get_ptr_mut(tid);
+    // That of a thread which is known was profiled a moment ago.
+    if (thread.is_none() || switches.uncounted == 0)
+        && PROCESSES.get_ptr((pid_tgid >> 32) as u32).is_none()
+    {
+        if thread.is_some() {
+            let _ = SWITCHED_THREADS.remove(tid);
+        }
+        return None;
+    }
+    let run_delay_ns = Task::current().run_delay();
+    let Some(thread) = thread else {
+        track(tid, is_waiting, state, run_delay_ns, switches.last_ns);
+        return Some(false);
     };
     // SAFETY: values of the map stay readable and writable while the program runs; a thread leaves one processor at a
     // time.
     let thread = unsafe { &mut *thread };
-    come_back(tid, thread, arrived_ns, run_delay_ns);
+    come_back(tid, thread, arrived_ns, run_delay_ns, switches);
     if state & DEAD != 0 {
         let _ = SWITCHED_THREADS.remove(tid);
-        return None;
+        return Some(false);
     }
     thread.left_ns = switches.last_ns;
     thread.run_delay_ns = run_delay_ns;
@@ -162,10 +178,9 @@ fn account(
     if is_waiting {
         thread.class = class_of(state);
     }
-    // SAFETY: the helper takes no arguments.
-    let drawn = unsafe { bpf_get_prandom_u32() };
+    let drawn = switches.draw();
     if !thread.sampled.takes(drawn) || !switches.sampled.takes(drawn >> 16) {
-        return None;
+        return Some(false);
     }
     let weight = thread
         .sampled
@@ -177,14 +192,14 @@ fn account(
     thread.weight = weight;
     switches.weight = weight;
     switches.state = if is_waiting { state } else { 0 };
-    Some(())
+    Some(true)
 }
 
 /// Traces the context switches of a thread from now on, if there is room.
 #[inline(always)]
-fn track(tid: u32, is_waiting: bool, state: u32, run_delay_ns: u64, left_ns: u64) -> Option<()> {
+fn track(tid: u32, is_waiting: bool, state: u32, run_delay_ns: u64, left_ns: u64) {
     if state & DEAD != 0 {
-        return None;
+        return;
     }
     let first = SwitchedThread {
         left_ns,
@@ -203,12 +218,17 @@ fn track(tid: u32, is_waiting: bool, state: u32, run_delay_ns: u64, left_ns: u64
     if SWITCHED_THREADS.insert(tid, first, 0).is_err() {
         count(Counter::UNTRACED_SWITCHES);
     }
-    None
 }
 
 /// Accounts for what a thread did since it left its last processor until it was given this one.
 #[inline(always)]
-fn come_back(tid: u32, thread: &mut SwitchedThread, arrived_ns: u64, run_delay_ns: u64) {
+fn come_back(
+    tid: u32,
+    thread: &mut SwitchedThread,
+    arrived_ns: u64,
+    run_delay_ns: u64,
+    switches: &mut Switches,
+) {
     // Of the first switch of a processor it is not known when its thread got it.
     let away_ns = if arrived_ns > thread.left_ns {
         arrived_ns.wrapping_sub(thread.left_ns)
@@ -230,7 +250,7 @@ fn come_back(tid: u32, thread: &mut SwitchedThread, arrived_ns: u64, run_delay_n
             SHORT_WAIT_NS
         };
         thread.short_ns = thread.short_ns.wrapping_add(short_ns);
-        count(Counter::WAITS);
+        switches.uncounted_waits = switches.uncounted_waits.wrapping_add(1);
         let class = if thread.class.0 < WaitClass::COUNT {
             thread.class.0
         } else {

@@ -1,6 +1,7 @@
 //! The context switches of a processor.
 
 use agent_common::thinning::Thinning;
+use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
 
 /// What is known of the context switches of a processor.
 #[repr(C)]
@@ -13,7 +14,27 @@ pub(crate) struct Switches {
     pub(crate) weight: u32,
     /// What its thread waits for, 0 if it could go on.
     pub(crate) state: u32,
-    /// Switches since the last one that was timed.
-    pub(crate) untimed: u32,
-    pub(crate) reserved: u32,
+    /// Switches, and ends of waits, since they were last added to the counters.
+    pub(crate) uncounted: u32,
+    pub(crate) uncounted_waits: u32,
+    /// The last number that was drawn, 0 for none.
+    drawn: u64,
+}
+
+impl Switches {
+    /// A number that does not depend on what is sampled. The kernel's generator takes several times as long, and gives
+    /// the first of them.
+    #[inline(always)]
+    pub(crate) fn draw(&mut self) -> u32 {
+        if self.drawn == 0 {
+            // SAFETY: the helper takes no arguments.
+            self.drawn = unsafe { bpf_get_prandom_u32() }.into();
+        }
+        // Of Knuth's MMIX: only the upper bits are as good as drawn.
+        self.drawn = self
+            .drawn
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.drawn >> 32) as u32
+    }
 }
