@@ -61,7 +61,7 @@ const SYMBOL_CPU: CpuShares = CpuShares {
         per_second: Duration::from_millis(1),
     },
     look_ups: CpuShare {
-        burst: Duration::from_millis(500),
+        burst: Duration::from_millis(300),
         per_second: Duration::from_micros(1500),
     },
 };

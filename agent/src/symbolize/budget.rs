@@ -120,10 +120,10 @@ impl CpuAccount {
         Duration::try_from_secs_f64(self.left).unwrap_or_default()
     }
 
-    /// Whether something may be begun that takes about so long: something that takes longer than a burst when
-    /// nothing of that was used.
+    /// Whether something may be begun that takes about so long. What takes longer than a burst would wait for the last
+    /// millisecond of it, which others use again and again: it needs three quarters.
     pub(super) fn affords(&self, expected: Duration) -> bool {
-        self.left > 0.0 && self.left >= expected.min(self.share.burst).as_secs_f64()
+        self.left > 0.0 && self.left >= expected.min(self.share.burst * 3 / 4).as_secs_f64()
     }
 
     /// Subtracts what was used; the debt is at most the burst.
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_longer_than_a_burst_is_begun_with_a_full_account() {
+    fn what_takes_longer_than_a_burst_is_begun_when_little_of_it_was_used() {
         let now = Instant::now();
         let share = CpuShare {
             burst: Duration::from_secs(2),
@@ -178,10 +178,12 @@ mod tests {
         let mut account = CpuAccount::new(share, now);
         let long = Duration::from_secs(3);
         assert!(account.affords(long));
-        account.spend(Duration::from_millis(500));
+        account.spend(Duration::from_millis(400));
+        assert!(account.affords(long));
+        account.spend(Duration::from_millis(200));
         assert!(!account.affords(long));
         assert!(account.affords(Duration::from_secs(1)));
-        account.earn(now + Duration::from_secs(501));
+        account.earn(now + Duration::from_secs(101));
         assert!(account.affords(long));
         account.spend(long);
         assert!(!account.affords(Duration::ZERO));
