@@ -108,15 +108,18 @@ def wait_for_probe():
     time.sleep(0.5)
 
 
-def run(calls):
-    for make, count in zip(MAKERS, calls):
-        for _ in range(count):
+def run(sizes, calls):
+    for make, size, count in zip(MAKERS, sizes, calls):
+        for number in range(count):
             make()
+            # At more than five gigabytes a second there are fewer samples, and the period is another one.
+            if number % (100000000 // size) == 0:
+                time.sleep(0.02)
 
 
-def run_in_threads(calls):
+def run_in_threads(sizes, calls):
     threads = [
-        threading.Thread(target=run, args=([count // 100 for count in calls],))
+        threading.Thread(target=run, args=(sizes, [count // 100 for count in calls]))
         for _ in range(100)
     ]
     for thread in threads:
@@ -148,13 +151,13 @@ def main():
         if os.fork() == 0:
             # Until the agent knows it.
             time.sleep(1)
-            run(calls)
+            run(sizes, calls)
             os._exit(0)
         os.wait()
     if "threads" in how:
-        run_in_threads(calls)
+        run_in_threads(sizes, calls)
     else:
-        run(calls)
+        run(sizes, calls)
     if "flood" in how:
         flood()
     for make, size, count in zip(MAKERS, sizes, calls):
