@@ -118,9 +118,9 @@ fn count_switches(switches: &mut Switches) {
     let took_ns = now_ns()
         .wrapping_sub(switches.last_ns)
         .min(MAX_COUNTED_SWITCH_NS);
-    let switched = u64::from(switches.uncounted);
-    add(Counter::SWITCHES, switched);
-    add(Counter::SWITCH_NS, took_ns.wrapping_mul(switched));
+    let number = u64::from(switches.uncounted);
+    add(Counter::SWITCHES, number);
+    add(Counter::SWITCH_NS, took_ns.wrapping_mul(number));
     add(Counter::WAITS, switches.uncounted_waits.into());
     (switches.uncounted, switches.uncounted_waits) = (0, 0);
 }
