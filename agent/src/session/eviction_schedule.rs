@@ -6,8 +6,15 @@
 
 use std::time::{Duration, Instant};
 
-/// Least time that entries of the caches stay.
-pub const GENERATION: Duration = Duration::from_secs(10 * 60);
+/// Least time that entries of the caches stay. What is in use is sent again in each generation, which costs little; of a
+/// host whose programs do ever different things, a minute of stacks is some megabytes.
+const GENERATION: Duration = Duration::from_secs(3 * 60);
+
+/// How long executables stay that no process maps any more.
+pub const EXECUTABLES_STAY: Duration = Duration::from_secs(10 * 60);
+
+/// Least time between two releases of memory, which costs much to fill again.
+const RELEASE_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
 /// Entries of the caches at which a generation ends early.
 const MAX_CACHE_ENTRIES: usize = 200_000;
@@ -56,7 +63,11 @@ impl EvictionSchedule {
     pub fn end_window(&mut self, now: Instant, in_use: &InUse) -> Due {
         let since = |then: Instant| now.saturating_duration_since(then);
         let is_little = in_use.bytes < in_use.max_bytes / 8 * 7;
-        if is_little || self.released.is_some_and(|it| since(it) >= GENERATION) {
+        if is_little
+            || self
+                .released
+                .is_some_and(|it| since(it) >= RELEASE_INTERVAL)
+        {
             self.released = None;
         }
         let release = in_use.bytes > in_use.max_bytes && self.released.is_none();
@@ -78,10 +89,15 @@ impl EvictionSchedule {
 
 #[cfg(test)]
 mod tests {
-    use super::{Due, EvictionSchedule, GENERATION, InUse, MAX_CACHE_ENTRIES};
+    use super::{Due, EvictionSchedule, GENERATION, InUse, MAX_CACHE_ENTRIES, RELEASE_INTERVAL};
     use std::time::{Duration, Instant};
 
     const WINDOW: Duration = Duration::from_secs(10);
+
+    /// Windows in such a time.
+    fn windows(time: Duration) -> u32 {
+        u32::try_from(time.as_secs() / WINDOW.as_secs()).unwrap()
+    }
 
     const LITTLE: InUse = InUse {
         entries: 100,
@@ -116,9 +132,10 @@ mod tests {
     fn a_generation_begins_when_its_time_is_over_or_the_caches_are_full() {
         let mut now = Instant::now();
         let mut schedule = EvictionSchedule::new(now);
-        assert_eq!(due(&mut schedule, &mut now, 59, &LITTLE), [0, 0]);
+        let most = windows(GENERATION);
+        assert_eq!(due(&mut schedule, &mut now, most - 1, &LITTLE), [0, 0]);
         assert_eq!(due(&mut schedule, &mut now, 1, &LITTLE), [1, 0]);
-        assert_eq!(due(&mut schedule, &mut now, 120, &LITTLE), [2, 0]);
+        assert_eq!(due(&mut schedule, &mut now, 2 * most, &LITTLE), [2, 0]);
         let full = InUse {
             entries: MAX_CACHE_ENTRIES,
             ..LITTLE
@@ -130,13 +147,15 @@ mod tests {
     fn memory_is_released_once_while_it_does_not_help() {
         let mut now = Instant::now();
         let mut schedule = EvictionSchedule::new(now);
-        let windows = u32::try_from(GENERATION.as_secs() / WINDOW.as_secs()).unwrap();
-        assert_eq!(due(&mut schedule, &mut now, windows, &MUCH), [1, 1]);
-        assert_eq!(due(&mut schedule, &mut now, 3 * windows, &MUCH), [3, 3]);
+        let releases =
+            |schedule: &mut _, now: &mut _, windows| due(schedule, now, windows, &MUCH)[1];
+        let most = windows(RELEASE_INTERVAL);
+        assert_eq!(releases(&mut schedule, &mut now, most), 1);
+        assert_eq!(releases(&mut schedule, &mut now, 3 * most), 3);
         // Just below the limit is not enough.
         let nearly = InUse { bytes: 799, ..MUCH };
         assert_eq!(due(&mut schedule, &mut now, 1, &MUCH), [1, 1]);
-        for _ in 0..10 {
+        for _ in 0..8 {
             assert_eq!(due(&mut schedule, &mut now, 1, &nearly), [0, 0]);
             assert_eq!(due(&mut schedule, &mut now, 1, &MUCH), [0, 0]);
         }

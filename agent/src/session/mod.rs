@@ -63,7 +63,7 @@ pub use self::{
     clock::Began,
     drain::DrainStatus,
     end::{End, EndReason},
-    eviction_schedule::{Due, EvictionSchedule, GENERATION, InUse},
+    eviction_schedule::{Due, EXECUTABLES_STAY, EvictionSchedule, InUse},
     examinations::Examinations,
     following::Follow,
     observer::{Followed, Observer, Origin},

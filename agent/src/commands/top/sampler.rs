@@ -33,8 +33,8 @@ use crate::{
         kinds::{gil_held, wall},
     },
     session::{
-        Began, End, EndReason, EvictionSchedule, Examinations, GENERATION, InUse, Observer, Origin,
-        Profiles, SampleTimes, Scope, Session, Settings, Signals, warn_on_error,
+        Began, EXECUTABLES_STAY, End, EndReason, EvictionSchedule, Examinations, InUse, Observer,
+        Origin, Profiles, SampleTimes, Scope, Session, Settings, Signals, warn_on_error,
     },
     symbolize::{CpuShare, CpuShares},
     targets::{
@@ -324,7 +324,7 @@ impl Sampling {
         session.evict(due);
         if now.duration_since(self.forgotten) >= FORGET_EVERY {
             self.forgotten = now;
-            if let Some(before) = now.checked_sub(GENERATION) {
+            if let Some(before) = now.checked_sub(EXECUTABLES_STAY) {
                 session.forget_executables(before);
             }
             session.profiles.run(|_| crate::session::memory::trim());

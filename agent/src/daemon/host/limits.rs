@@ -7,7 +7,7 @@ use tracing::{info, warn};
 use super::Host;
 use crate::{
     daemon::{target_table::Relabel, telemetry::Usage},
-    session::{GENERATION, InUse, Profiles, memory},
+    session::{EXECUTABLES_STAY, InUse, Profiles, memory},
 };
 
 impl Host {
@@ -68,7 +68,7 @@ impl Host {
         let before = if counts.are_many_unused {
             Some(self.began.at)
         } else {
-            Instant::now().checked_sub(GENERATION)
+            Instant::now().checked_sub(EXECUTABLES_STAY)
         };
         let open_since = self.on_demand.open_since();
         if let Some(before) = before {
