@@ -72,24 +72,27 @@ impl Thinning {
     }
 }
 
+/// Draws the next number from a generator, whose state may begin with any number. Both halves of it are as good as drawn.
+#[inline(always)]
+#[must_use]
+pub fn draw(state: &mut u64) -> u32 {
+    // Of Knuth's MMIX, whose lower bits repeat soon.
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 32) as u32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A generator of numbers, the same ones in each run.
-    fn drawn(state: &mut u64) -> u32 {
-        *state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (*state >> 32) as u32
-    }
 
     /// Events that are taken in a second, and their weights together, of so many at equal distances.
     fn taken(thinning: &mut Thinning, start_ns: u64, events: u64) -> (u64, u64) {
         let (mut count, mut weight) = (0, 0);
         let mut state = start_ns ^ events;
         for event in 0..events {
-            if thinning.takes(drawn(&mut state)) {
+            if thinning.takes(draw(&mut state)) {
                 count += 1;
                 weight += u64::from(thinning.weight());
                 thinning.count(start_ns + event * 1_000_000_000 / events, 64);

@@ -1,6 +1,6 @@
 //! The context switches of a processor.
 
-use agent_common::thinning::Thinning;
+use agent_common::thinning::{Thinning, draw};
 use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
 
 /// What is known of the context switches of a processor.
@@ -30,11 +30,6 @@ impl Switches {
             // SAFETY: the helper takes no arguments.
             self.drawn = unsafe { bpf_get_prandom_u32() }.into();
         }
-        // Of Knuth's MMIX: only the upper bits are as good as drawn.
-        self.drawn = self
-            .drawn
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.drawn >> 32) as u32
+        draw(&mut self.drawn)
     }
 }
