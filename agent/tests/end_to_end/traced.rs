@@ -11,7 +11,7 @@ use super::{
     machine,
     program::Program,
     target::Target,
-    waiting::{ratio, time_in},
+    waiting::{RUNNING, ratio, time_in},
 };
 
 /// What each thread of the workload `traced_waits` runs, and its functions that wait.
@@ -19,9 +19,6 @@ const THREADS: [(&str, &[&str]); 2] = [
     ("in_turn", &["shortest", "short", "middling"]),
     ("once", &["short_too", "long"]),
 ];
-
-/// The state of a thread that runs.
-const RUNNING: &str = "running";
 
 /// A profile of all of the workload's elapsed time, and the nanoseconds that it stamps, by function.
 fn capture(
@@ -51,10 +48,11 @@ fn capture(
 /// `error`.
 fn compare(name: &str, folded: &Folded, stamps: &BTreeMap<String, u64>, error: f64) {
     for (caller, functions) in THREADS {
-        let sampled: Vec<u64> = functions
+        let times: Vec<_> = functions
             .iter()
-            .map(|function| time_in(folded, function).values().sum())
+            .map(|function| time_in(folded, function))
             .collect();
+        let sampled: Vec<u64> = times.iter().map(|times| times.values().sum()).collect();
         let total = sampled.iter().sum();
         let all = functions.iter().map(|function| stamps[*function]).sum();
         for (function, time) in functions.iter().zip(sampled) {
@@ -68,8 +66,9 @@ fn compare(name: &str, folded: &Folded, stamps: &BTreeMap<String, u64>, error: f
         }
         // Of each thread, as long as its functions take; the profile may begin and end a pass too late. It runs for
         // some microseconds at a time, of which the samples are few: they may be of what it does in between.
-        let running = |function| time_in(folded, function).remove(RUNNING).unwrap_or(0);
-        let elsewhere = running(caller) - functions.iter().copied().map(running).sum::<u64>();
+        let running = |times: &BTreeMap<String, u64>| times.get(RUNNING).copied().unwrap_or(0);
+        let in_functions: u64 = times.iter().map(running).sum();
+        let elsewhere = running(&time_in(folded, caller)) - in_functions;
         let [total, elsewhere, all] =
             [total, elsewhere, all].map(|time| ratio(time, 1_000_000_000));
         let tolerance = 0.02 * all + 0.1;

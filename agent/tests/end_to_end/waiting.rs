@@ -27,6 +27,9 @@ const WAITS: [(&str, &str); 6] = [
     ("in_child", "[waiting: child]"),
 ];
 
+/// The state of a thread that runs.
+pub(super) const RUNNING: &str = "running";
+
 /// Threads of that workload: the main thread sleeps, and one computes.
 const THREADS: u64 = WAITS.len() as u64 + 2;
 
@@ -47,7 +50,7 @@ pub(super) fn time_in(folded: &Folded, function: &str) -> BTreeMap<String, u64> 
     let mut times = BTreeMap::new();
     for (stack, state, time) in states(folded) {
         if stack.iter().any(|frame| frame.name == function) {
-            let state = state.unwrap_or("running").to_owned();
+            let state = state.unwrap_or(RUNNING).to_owned();
             *times.entry(state).or_default() += time;
         }
     }
@@ -67,7 +70,7 @@ fn each_thread_has_all_of_the_elapsed_time_and_its_reason() {
             assert_eq!(times, expected.into(), "{function}: {times:?}");
         }
         let computes = time_in(&folded, "computes");
-        let known = ["running", "[runnable]", "[waiting: gil]"];
+        let known = [RUNNING, "[runnable]", "[waiting: gil]"];
         assert!(
             computes.keys().all(|state| known.contains(&&**state)),
             "{computes:?}"
@@ -105,7 +108,7 @@ fn threads_that_compute_wait_for_the_gil() {
         let folded = Capture::folded(target.pid(), "--event wall --idle -d 1.5");
         let mut times = BTreeMap::<&str, u64>::new();
         for (_, state, time) in states(&folded) {
-            *times.entry(state.unwrap_or("running")).or_default() += time;
+            *times.entry(state.unwrap_or(RUNNING)).or_default() += time;
         }
         let total = folded.total();
         let gil = times.get("[waiting: gil]").copied().unwrap_or(0);
