@@ -144,7 +144,7 @@ impl Catalog {
     /// The threads of the samples of a window that are of a kind, the one with the most samples first.
     fn sampled_threads(&self, window: &Window, kind: &Kind) -> Vec<SampledThread> {
         let mut samples = HashMap::<ThreadKey, u64>::default();
-        let of_kind = |key: &SampleKey| kind.has_samples(key.kind, key.activity());
+        let of_kind = |key: &SampleKey| kind.has_samples(key.kind, key.wait);
         for (key, amount) in window.counts.iter().filter(|(key, _)| of_kind(key)) {
             *samples.entry(key.thread).or_default() += amount.count;
         }
@@ -209,7 +209,7 @@ impl Catalog {
         let mut keys: Vec<(&SampleKey, Amount)> = window
             .counts
             .iter()
-            .filter(|(key, _)| about.kind.has_samples(key.kind, key.activity()))
+            .filter(|(key, _)| about.kind.has_samples(key.kind, key.wait))
             .map(|(key, amount)| (key, *amount))
             .collect();
         let tasks = ShownTasks::of(keys.iter().map(|(key, amount)| (key.task, amount.value)));

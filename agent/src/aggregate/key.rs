@@ -4,8 +4,6 @@ use agent_common::record::{
     MemoryType, NativeUnwindStatus, ProfileKind, PythonUnwindStatus, WaitReason,
 };
 
-use crate::profile::ThreadActivity;
-
 /// Key of the counts of a window: samples with equal keys are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SampleKey {
@@ -38,16 +36,6 @@ pub struct Blocked {
     /// Hashes of the Python and the native stack of a thread that waits for a lock, by which it is found out whether
     /// it waits for work; 0 for none.
     pub stacks: (u64, u64),
-}
-
-impl SampleKey {
-    /// What the thread did.
-    pub(super) fn activity(&self) -> ThreadActivity {
-        ThreadActivity {
-            wait: self.wait,
-            holds_gil: self.holds_gil,
-        }
-    }
 }
 
 /// A thread, identified by process and id.

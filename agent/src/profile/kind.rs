@@ -83,15 +83,6 @@ pub enum PassSamples {
     ReleasingLock,
 }
 
-/// What a thread did when it was sampled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ThreadActivity {
-    /// What it waited for.
-    pub wait: WaitReason,
-    /// Whether it held the GIL or, without one, was attached to the interpreter.
-    pub holds_gil: bool,
-}
-
 /// Whose names of a kind an output has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TypeNaming {
@@ -348,7 +339,8 @@ impl Kind {
             | Source::Probe(_)
             | Source::Pages(_)
             | Source::Passes(
-                PassSamples::BlockedByGil
+                PassSamples::HoldingGil
+                | PassSamples::BlockedByGil
                 | PassSamples::WaitingForLock
                 | PassSamples::ReleasingLock,
             ) => self.number,
@@ -391,24 +383,24 @@ impl Kind {
         self.source == Source::Passes(PassSamples::ReleasingLock)
     }
 
-    /// Whether it has the samples that were recorded as this kind, of threads that did this.
+    /// Whether it has the samples that were recorded as this kind, of threads that waited for this.
     #[must_use]
-    pub fn has_samples(&self, recorded: ProfileKind, state: ThreadActivity) -> bool {
-        let has_state = match self.source {
+    pub fn has_samples(&self, recorded: ProfileKind, wait: WaitReason) -> bool {
+        let has_wait = match self.source {
             Source::Event
             | Source::Probe(_)
             | Source::Pages(_)
             | Source::Passes(
                 PassSamples::All
+                | PassSamples::HoldingGil
                 | PassSamples::BlockedByGil
                 | PassSamples::WaitingForLock
                 | PassSamples::ReleasingLock,
             ) => true,
-            Source::Passes(PassSamples::NotRunning) => state.wait != WaitReason::NONE,
-            Source::Passes(PassSamples::Runnable) => state.wait == WaitReason::RUNNABLE,
-            Source::Passes(PassSamples::HoldingGil) => state.holds_gil,
+            Source::Passes(PassSamples::NotRunning) => wait != WaitReason::NONE,
+            Source::Passes(PassSamples::Runnable) => wait == WaitReason::RUNNABLE,
         };
-        recorded == self.recorded_as() && has_state
+        recorded == self.recorded_as() && has_wait
     }
 }
 

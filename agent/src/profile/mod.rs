@@ -29,7 +29,7 @@ pub use self::{
     indices::{
         ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, TaskIndex, ThreadIndex,
     },
-    kind::{Kind, PagesOf, Period, SampleType, ThreadActivity, TypeNaming, Unit},
+    kind::{Kind, PagesOf, Period, SampleType, TypeNaming, Unit},
     kinds::exceptions::RecordedExceptions,
     kinds::{CPU, ForeignTypes, foreign},
     labels::SERVICE_NAME_LABEL,

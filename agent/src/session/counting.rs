@@ -147,6 +147,9 @@ impl Counting {
             self.traced_times.note(sample);
             self.windows.add_sample(sample);
         }
+        for sample in &batch.gil_held {
+            self.windows.add_sample(sample);
+        }
         for sample in &batch.traced_waits {
             self.traced_times.add(sample);
         }
@@ -170,6 +173,7 @@ impl Counting {
                 .filter_map(|it| known.add(it))
                 .collect();
             samples.extend(batch.blocked.iter().filter_map(|it| known.add_blocked(it)));
+            samples.extend(batch.holding.iter().filter_map(|it| known.add_holding(it)));
             self.add_paid(samples);
         }
     }

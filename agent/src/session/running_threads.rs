@@ -1,9 +1,9 @@
-//! Elapsed time of threads that were running, and of those that waited for a GIL that they held.
+//! Elapsed time of threads that were running, that in which they held the GIL, and that of those that waited for it.
 //!
 //! A pass finds out that a thread runs, not where: its next sample of CPU time tells, which then stands for
 //! the elapsed time too. Where the pass knows whether the thread held the GIL, only a sample tells of which
 //! that is as true. What no sample has paid for at the end of a window goes to where the thread was last
-//! seen running.
+//! seen running, with the GIL if it is about that.
 //!
 //! Invariant: what is remembered is bounded; elapsed time of more threads has no stack.
 
@@ -39,10 +39,14 @@ struct Owed {
     without_gil: Elapsed,
     running: Elapsed,
     runnable: Elapsed,
+    /// Having the GIL, running and while it could run.
+    holding: Elapsed,
+    holding_runnable: Elapsed,
     /// Threads that waited for the GIL while it held it.
     blocked: HashMap<u32, Elapsed>,
-    /// The last sample of CPU time.
+    /// The last sample of CPU time, and the last one with the GIL.
     seen: Option<Sample>,
+    seen_with_gil: Option<Sample>,
     /// Windows that have ended since.
     age: u8,
 }
@@ -57,6 +61,12 @@ impl Elapsed {
     fn add(&mut self, ns: u64) {
         self.samples = self.samples.saturating_add(1);
         self.ns = self.ns.saturating_add(ns);
+    }
+
+    /// Takes it out, if there is any.
+    fn take(&mut self) -> Option<Self> {
+        let taken = std::mem::take(self);
+        (taken.samples != 0).then_some(taken)
     }
 }
 
@@ -76,6 +86,25 @@ impl RunningThreads {
             None => &mut owed.running,
         };
         elapsed.add(running.elapsed_ns);
+        None
+    }
+
+    /// Adds elapsed time in which a thread had the GIL; returns a sample where it cannot be remembered.
+    pub(super) fn add_holding(&mut self, holding: &RunningThread) -> Option<Paid> {
+        let key = (holding.tgid, holding.tid);
+        // One of which nothing is known but that it has the GIL.
+        let owed = (holding.tid != 0).then(|| self.owed_of(key)).flatten();
+        let Some(owed) = owed else {
+            let mut elapsed = Elapsed::default();
+            elapsed.add(holding.elapsed_ns);
+            return Some(with_gil(unseen(key), elapsed, holding.is_runnable));
+        };
+        let elapsed = if holding.is_runnable {
+            &mut owed.holding_runnable
+        } else {
+            &mut owed.holding
+        };
+        elapsed.add(holding.elapsed_ns);
         None
     }
 
@@ -112,9 +141,16 @@ impl RunningThreads {
     pub(super) fn pay(&mut self, cpu: &Sample) -> Vec<Paid> {
         let key = (cpu.tgid, cpu.tid);
         self.owed.get_mut(&key).map_or_else(Vec::new, |owed| {
-            owed.seen = Some(*cpu);
             owed.age = 0;
-            owed.take(*cpu, Some(cpu.holds_gil != 0))
+            owed.seen = Some(*cpu);
+            let mut paid = owed.take(*cpu);
+            if cpu.holds_gil == 0 {
+                paid.extend(wall_of(&mut owed.without_gil, false, *cpu));
+            } else {
+                owed.seen_with_gil = Some(*cpu);
+                paid.append(&mut owed.take_with_gil(*cpu));
+            }
+            paid
         })
     }
 
@@ -123,7 +159,17 @@ impl RunningThreads {
         let mut samples = Vec::new();
         for (key, owed) in &mut self.owed {
             let seen = owed.seen.unwrap_or_else(|| unseen(*key));
-            samples.append(&mut owed.take(seen, None));
+            samples.append(&mut owed.take(seen));
+            let without_gil = Sample {
+                holds_gil: 0,
+                ..seen
+            };
+            let with_gil = Sample {
+                holds_gil: 1,
+                ..owed.seen_with_gil.unwrap_or(seen)
+            };
+            samples.extend(wall_of(&mut owed.without_gil, false, without_gil));
+            samples.append(&mut owed.take_with_gil(with_gil));
         }
         self.owed.retain(|_, owed| {
             owed.age += 1;
@@ -134,31 +180,35 @@ impl RunningThreads {
 }
 
 impl Owed {
-    /// Takes out what a sample tells of; `holds_gil`: only what is true of a thread that does or does
-    /// not hold the GIL.
-    fn take(&mut self, seen: Sample, holds_gil: Option<bool>) -> Vec<Paid> {
-        let mut paid = Vec::new();
-        let mut pay = |elapsed: &mut Elapsed, is_runnable, of| {
-            let elapsed = std::mem::take(elapsed);
-            if elapsed.samples != 0 {
-                paid.push(wall(of, elapsed, is_runnable));
-            }
-        };
-        let held = |holds_gil: u8| Sample { holds_gil, ..seen };
-        pay(&mut self.running, false, seen);
-        pay(&mut self.runnable, true, seen);
-        if holds_gil != Some(false) {
-            pay(&mut self.with_gil, false, held(1));
+    /// Takes out what any sample tells of.
+    fn take(&mut self, seen: Sample) -> Vec<Paid> {
+        let running = wall_of(&mut self.running, false, seen);
+        let runnable = wall_of(&mut self.runnable, true, seen);
+        running.into_iter().chain(runnable).collect()
+    }
+
+    /// Takes out what a sample with the GIL tells of.
+    fn take_with_gil(&mut self, seen: Sample) -> Vec<Paid> {
+        let mut paid: Vec<Paid> = wall_of(&mut self.with_gil, false, seen)
+            .into_iter()
+            .collect();
+        for (elapsed, is_runnable) in [
+            (&mut self.holding, false),
+            (&mut self.holding_runnable, true),
+        ] {
+            let elapsed = elapsed.take();
+            paid.extend(elapsed.map(|elapsed| with_gil(seen, elapsed, is_runnable)));
         }
-        if holds_gil != Some(true) {
-            pay(&mut self.without_gil, false, held(0));
-        }
-        if holds_gil != Some(false) {
-            let blocked = self.blocked.drain();
-            paid.extend(blocked.map(|(thread, elapsed)| gil(held(1), elapsed, thread)));
-        }
+        let blocked = self.blocked.drain();
+        paid.extend(blocked.map(|(thread, elapsed)| gil(seen, elapsed, thread)));
         paid
     }
+}
+
+/// Takes out elapsed time, if there is any, as a sample.
+fn wall_of(elapsed: &mut Elapsed, is_runnable: bool, seen: Sample) -> Option<Paid> {
+    let elapsed = elapsed.take()?;
+    Some(wall(seen, elapsed, is_runnable))
 }
 
 /// A sample of elapsed time, with the stack of another one.
@@ -175,6 +225,17 @@ fn wall(of: Sample, elapsed: Elapsed, is_runnable: bool) -> Paid {
         ..of
     };
     (sample, 0)
+}
+
+/// A sample of the time with the GIL, with the stack of another one.
+fn with_gil(of: Sample, elapsed: Elapsed, is_runnable: bool) -> Paid {
+    let (sample, blocked) = wall(of, elapsed, is_runnable);
+    let sample = Sample {
+        kind: ProfileKind::GIL_HELD,
+        holds_gil: 1,
+        ..sample
+    };
+    (sample, blocked)
 }
 
 /// A sample of the time that a thread waits for the GIL, with the stack of the one that holds it.
@@ -303,11 +364,37 @@ mod tests {
                 (8, 100, (ProfileKind::GIL, 1, 5))
             ]
         );
-        // At the end nothing is left out.
+        let holding = |is_runnable| RunningThread {
+            is_runnable,
+            holds_gil: Some(true),
+            ..running(2)
+        };
+        assert!(threads.add_holding(&holding(false)).is_none());
+        assert!(threads.add_holding(&holding(true)).is_none());
+        assert!(threads.pay(&cpu(2, 6)).is_empty());
+        let held = (ProfileKind::GIL_HELD, 1, 0);
+        assert_eq!(
+            shown(threads.pay(&with_gil)),
+            [(8, 100, held), (8, 100, held)]
+        );
+        // At the end nothing is left out, and what was with the GIL is where it had it.
         assert!(threads.add_blocked(&blocked).is_none());
+        assert!(threads.add_holding(&holding(false)).is_none());
+        assert!(threads.add(&running(2)).is_none());
         threads.pay(&cpu(2, 9));
+        assert!(threads.add(&running(2)).is_none());
         let last = shown(threads.end_window());
-        assert_eq!(last, [(9, 100, (ProfileKind::GIL, 1, 5))]);
+        let wall = (9, 100, (ProfileKind::WALL, 0, 0));
+        assert_eq!(
+            last,
+            [wall, (8, 100, held), (8, 100, (ProfileKind::GIL, 1, 5))]
+        );
+        // A thread that no pass has met.
+        let unknown = threads.add_holding(&RunningThread {
+            tid: 0,
+            ..holding(false)
+        });
+        assert_eq!(shown(unknown.into_iter().collect()), [(0, 100, held)]);
     }
 
     #[test]

@@ -30,6 +30,10 @@ pub struct Batch {
     /// Samples of the kind *gil*: of threads that hold it and do not run, with the thread that each
     /// keeps waiting, or of threads that wait while nobody holds it.
     pub gil_waits: Vec<(Sample, u32)>,
+    /// Samples of the kind *gil-held*: of threads that hold the GIL and do not run.
+    pub gil_held: Vec<Sample>,
+    /// Threads that hold the GIL, and run or could.
+    pub holding: Vec<RunningThread>,
     /// Threads that wait for locks.
     pub lock_waits: Vec<LockWaitSample>,
     /// Threads that wait for the GIL while its holder runs.

@@ -80,6 +80,12 @@ impl GilHolders {
         found.map_or(Holder::Unknown, |(_, holder)| *holder)
     }
 
+    /// The processes with a GIL, and who holds it.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u32, Holder)> {
+        let processes = self.holders.iter();
+        processes.flat_map(|(process, gils)| gils.iter().map(|(_, holder)| (*process, *holder)))
+    }
+
     /// The thread of a process with this thread pointer.
     pub(super) fn thread(&self, process: u32, holder: HolderPointer) -> Holder {
         match holder {
@@ -125,6 +131,8 @@ mod tests {
         assert_eq!(holders.holder(1, Gil::At(0x4000)), Holder::Thread(12));
         assert_eq!(holders.holder(1, other), Holder::Nobody);
         assert_eq!(holders.holder(1, Gil::Only), Holder::Unknown);
+        let all: Vec<_> = holders.all().collect();
+        assert_eq!(all, [(1, Holder::Thread(12)), (1, Holder::Nobody)]);
         assert_eq!(holders.holds(1, 12), Some(true));
         assert_eq!(holders.holds(1, 11), Some(false));
         // Not read.

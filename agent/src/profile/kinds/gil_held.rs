@@ -4,8 +4,8 @@ use agent_common::record::ProfileKind;
 
 use crate::profile::kind::{Kind, PassSamples, Words};
 
-/// Elapsed time in which threads hold the GIL, whether they run or wait, and whether others wait for it. It is
-/// derived: its samples are those of elapsed time. No collector has a name for it.
+/// Elapsed time in which threads hold the GIL, whether they run or wait, and whether others wait for it: so its
+/// sum is at most the elapsed time, for each GIL. No collector has a name for it.
 pub static KIND: Kind = Kind::of_passes(
     ProfileKind::GIL_HELD,
     "gil-held",

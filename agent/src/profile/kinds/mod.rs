@@ -89,7 +89,7 @@ mod tests {
     use agent_common::record::WaitReason;
 
     use super::*;
-    use crate::profile::{SampleType, ThreadActivity, TypeNaming};
+    use crate::profile::{SampleType, TypeNaming};
 
     /// By these the reader of pprof recognizes a kind: the types of its values, and a comment.
     fn types(kind: &Kind) -> (Vec<(&'static str, &'static str)>, Option<&'static str>) {
@@ -166,25 +166,26 @@ mod tests {
 
     #[test]
     fn samples_of_passes_are_of_the_kinds_that_their_threads_were_in() {
-        let of = |recorded, wait, holds_gil| {
-            let state = ThreadActivity { wait, holds_gil };
-            let has = |kind: &&&Kind| kind.has_samples(recorded, state);
+        let of = |recorded, wait| {
+            let has = |kind: &&&Kind| kind.has_samples(recorded, wait);
             let kinds = Kind::ALL.iter().filter(has);
             kinds.map(|kind| kind.name).collect::<Vec<_>>()
         };
         let wall = ProfileKind::WALL;
-        assert_eq!(of(wall, WaitReason::NONE, false), ["wall"]);
-        assert_eq!(of(wall, WaitReason::NONE, true), ["wall", "gil-held"]);
+        assert_eq!(of(wall, WaitReason::NONE), ["wall"]);
         let waits_for_cpu = ["wall", "off-cpu", "run-queue"];
-        assert_eq!(of(wall, WaitReason::RUNNABLE, false), waits_for_cpu);
-        let sleeps_with_gil = ["wall", "off-cpu", "gil-held"];
-        assert_eq!(of(wall, WaitReason::SLEEP, true), sleeps_with_gil);
-        assert_eq!(of(ProfileKind::GIL, WaitReason::NONE, true), ["gil"]);
-        assert_eq!(of(ProfileKind::LOCK, WaitReason::LOCK, false), ["lock"]);
-        for recorded in [ProfileKind::CPU, ProfileKind::GIL, ProfileKind::LOCK] {
+        assert_eq!(of(wall, WaitReason::RUNNABLE), waits_for_cpu);
+        assert_eq!(of(wall, WaitReason::SLEEP), ["wall", "off-cpu"]);
+        for (recorded, name) in [
+            (ProfileKind::CPU, "cpu"),
+            (ProfileKind::GIL, "gil"),
+            (ProfileKind::GIL_HELD, "gil-held"),
+            (ProfileKind::LOCK, "lock"),
+        ] {
+            assert_eq!(of(recorded, WaitReason::RUNNABLE), [name]);
             assert!(Kind::is_recorded(recorded));
         }
-        for derived in [&off_cpu::KIND, &run_queue::KIND, &gil_held::KIND] {
+        for derived in [&off_cpu::KIND, &run_queue::KIND] {
             assert!(!Kind::is_recorded(derived.number));
         }
     }

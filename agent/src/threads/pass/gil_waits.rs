@@ -1,4 +1,4 @@
-//! Waits for the GIL: who holds it, and on whose account they are.
+//! The GIL: who holds it, and on whose account waits for it are.
 
 use std::{collections::HashSet, sync::Arc, time::Instant};
 
@@ -9,14 +9,14 @@ use agent_common::{
 
 use super::{PassError, Passer, away::TracedSample};
 use crate::threads::{
-    batch::BlockedThread,
+    batch::{BlockedThread, RunningThread},
     gil::{GilHolders, GilWait, Holder},
-    known_thread::Shown,
+    known_thread::{Shown, Wait},
 };
 
 impl Passer {
-    /// Reads who holds the GILs of the processes whose threads run or wait for them; `traced` are first parts of traced
-    /// waits.
+    /// Reads who holds the GILs of the processes of which a thread may: one that runs, or waits for it, or with it;
+    /// `traced` are first parts of traced waits.
     pub(super) fn gil_holders(
         &mut self,
         heads: &[ThreadVisit],
@@ -26,9 +26,9 @@ impl Passer {
         let is_concerned = |head: &&ThreadVisit| {
             let known = self.threads.get(&head.tid);
             known.is_some_and(|known| {
-                let wait = known.shown_wait();
-                let is_traced = matches!(known.shown, Shown::Traced { .. });
-                !is_traced && wait.is_none_or(|wait| wait.reason == WaitReason::GIL)
+                let concerns_gil =
+                    |wait: Wait| wait.reason == WaitReason::GIL || wait.stack.holds_gil;
+                known.shown_wait().is_none_or(concerns_gil)
             })
         };
         let concerned = heads.iter().filter(is_concerned).map(|head| head.tgid);
@@ -53,6 +53,37 @@ impl Passer {
             }
         }
         Ok(holders)
+    }
+
+    /// Adds the elapsed time to the threads that hold a GIL.
+    ///
+    /// It is read once in a pass, whatever the samples of elapsed time show of the thread: what is summed up is
+    /// the time in which the interpreter's words say that it has the GIL, and never more than has elapsed.
+    pub(super) fn add_holders(&mut self, holders: &GilHolders, time_ns: u64, elapsed_ns: u64) {
+        for (tgid, holder) in holders.all() {
+            let tid = match holder {
+                Holder::Nobody => continue,
+                Holder::Thread(tid) => tid,
+                Holder::Unknown => 0,
+            };
+            let known = self.threads.get(&tid);
+            if let Some((known, reason)) = known.and_then(|it| Some((it, it.waits_with_gil()?))) {
+                let sample = known.sample(time_ns, elapsed_ns, reason);
+                self.batch.gil_held.push(Sample {
+                    kind: ProfileKind::GIL_HELD,
+                    ..sample
+                });
+            } else {
+                let is_runnable = Shown::Elsewhere { is_runnable: true };
+                self.batch.holding.push(RunningThread {
+                    tgid,
+                    tid,
+                    elapsed_ns,
+                    is_runnable: known.is_some_and(|known| known.shown == is_runnable),
+                    holds_gil: Some(true),
+                });
+            }
+        }
     }
 
     /// Adds the sample of a wait for the GIL, of which `waiting` is that of elapsed time.

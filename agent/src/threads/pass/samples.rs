@@ -30,10 +30,8 @@ impl Passer {
         };
         let wait = known.shown_wait();
         if let Some(times) = &self.records.gil_times {
-            let is_now = known.shown != Shown::Earlier;
-            let holds = is_now && holders.holds(head.tgid, head.tid) == Some(true)
-                || wait.is_some_and(|wait| wait.stack.holds_gil);
-            let waits = wait.is_some_and(|wait| wait.reason == WaitReason::GIL);
+            let holds = holders.holds(head.tgid, head.tid) == Some(true);
+            let waits = !holds && wait.is_some_and(|wait| wait.reason == WaitReason::GIL);
             times.add(head.tgid, head.tid, elapsed_ns, holds, waits);
         }
         if let Shown::Traced { is_runnable } = known.shown {
