@@ -77,10 +77,10 @@ pub struct Interpreter {
 
 impl Interpreter {
     /// Whether the process may be about to map its libraries: the dynamic linker has mapped the file with the
-    /// interpreter, and no C library yet.
+    /// interpreter, which does not run yet.
     #[must_use]
     pub fn is_early(&self) -> bool {
-        self.is_initialised == Some(false) && self.allocators.is_empty()
+        self.is_initialised == Some(false)
     }
 
     /// Where it has the tasks that its threads run.

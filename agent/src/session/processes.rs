@@ -25,7 +25,7 @@ use crate::{
     bpf::{self, InterpreterLocation},
     process::{self, Descendant},
     profile,
-    python::{Interpreter, ProbeSite},
+    python::Interpreter,
     targets::{
         discovery::{Examination, Step, Validity},
         examiner::Finding,
@@ -245,7 +245,7 @@ impl Session {
             };
             self.gil_locations.set(pid, interpreter.gil);
             if self.kinds.iter().any(|kind| kind.is_about_exceptions()) {
-                self.add_raise_site(pid, interpreter.raise_site.as_ref());
+                self.add_raise_site(pid, interpreter);
             }
             if self.kinds.iter().any(|kind| kind.is_about_allocations()) {
                 self.add_allocation_sites(pid, interpreter);
@@ -292,10 +292,10 @@ impl Session {
     }
 
     /// Has exceptions of a process recorded.
-    fn add_raise_site(&self, pid: u32, site: Option<&ProbeSite>) {
-        if let Some(site) = site {
+    fn add_raise_site(&self, pid: u32, interpreter: &Interpreter) {
+        if let Some(site) = &interpreter.raise_site {
             self.raise_sites.set(pid, std::slice::from_ref(site));
-        } else {
+        } else if !interpreter.is_early() {
             self.say(pid, NO_RAISE_SITE);
         }
     }

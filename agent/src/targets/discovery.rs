@@ -1,10 +1,12 @@
 //! Which processes to examine, and when.
 //!
-//! Process events come in, examinations to make come out. Nothing is polled: a process is examined
-//! when it is new, after exec, and when its executable mappings change. The last may happen often
-//! (JITs map code all the time), so the pauses between examinations of one process double until it
-//! was quiet for a while. On a host most programs exit within milliseconds: there a program is
-//! examined when it is sampled, or some time after exec.
+//! Process events come in, examinations to make come out. A process is examined when it is new, after
+//! exec, and when its executable mappings change. The last may happen often (JITs map code all the
+//! time), so the pauses between examinations of one process double until it was quiet for a while.
+//! Changes are noticed when a process is sampled. One that is not yet, because probes come with its
+//! interpreter, is examined again for some seconds after exec: reading its libraries from a disk takes
+//! a while. On a host most programs exit within milliseconds: there a program is examined when it is
+//! sampled, or some time after exec.
 //!
 //! Invariants: nothing is read here; a process has at most one examination at a time.
 
@@ -24,6 +26,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
 /// Longest pause between two examinations.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// Most examinations of a program that is still being started: four seconds, with these pauses.
+const MAX_EARLY: u32 = 20;
 
 /// Most forked processes that wait for the examination of another one; more are examined themselves.
 const MAX_HEIRS: usize = 4096;
@@ -85,6 +90,8 @@ struct Known {
     due: Option<Instant>,
     /// Whether its program was not examined yet.
     is_new: bool,
+    /// Whether it has executed a program since it is known.
+    has_executed: bool,
     /// The examination that is being made.
     present: Option<u64>,
     /// Whether another is due after that.
@@ -104,6 +111,7 @@ impl Known {
             examined: Instant::now(),
             due: None,
             is_new: false,
+            has_executed: false,
             present: None,
             is_outdated: false,
             heirs: Vec::new(),
@@ -196,7 +204,10 @@ impl Discovery {
         match result {
             Ok(finding) => {
                 known.process = finding.process.clone();
-                is_due |= finding.is_early();
+                // On a host programs are examined later, and most of them are never Python.
+                let may_map_python = known.has_executed && self.delay.is_zero();
+                let is_early = finding.is_early() || may_map_python && finding.is_not_python();
+                is_due |= is_early && known.examinations < MAX_EARLY;
             }
             // A sample while it ended may have come after the event of its end, and nothing more comes.
             Err(process::Error::NoSuchProcess { .. } | process::Error::Ended { .. }) => {
@@ -357,6 +368,7 @@ impl Discovery {
     fn on_execution(&mut self, pid: u32) -> Option<Step> {
         if let Some(known) = self.known.get_mut(&pid) {
             known.examinations = 0;
+            known.has_executed = true;
             // What is being found out is about the program before.
             known.present = None;
             known.is_outdated = false;

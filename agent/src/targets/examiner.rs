@@ -50,6 +50,12 @@ impl Finding {
             ),
         }
     }
+
+    /// Whether no interpreter is mapped, as long as the dynamic linker has not got so far.
+    #[must_use]
+    pub fn is_not_python(&self) -> bool {
+        matches!(self.interpreter, Err(python::Error::NotPython { .. }))
+    }
 }
 
 impl Examiner {

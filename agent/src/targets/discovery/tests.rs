@@ -1,6 +1,6 @@
 //! Events of processes in every order, and what they lead to.
 
-use super::{Discovery, Examination, LONGEST_PAUSE, Step, Validity};
+use super::{Discovery, Examination, LONGEST_PAUSE, MAX_EARLY, Step, Validity};
 use crate::{profile, targets::examiner::Examiner};
 use agent_common::record::{Header, ProcessEvent, ProcessEventKind, RecordKind};
 use std::{
@@ -96,6 +96,34 @@ fn what_maps_code_again_and_again_is_examined_ever_more_seldom() {
     assert!(discovery.on_event(&mapped).is_none());
     let due = discovery.next_due().unwrap();
     assert!(due > Instant::now() + LONGEST_PAUSE / 2);
+}
+
+/// Nothing is sampled of a process that waits for probes in an interpreter which it has not mapped yet.
+#[test]
+fn a_program_that_was_just_executed_is_examined_again_for_a_while() {
+    let executed = event(ProcessEventKind::EXECUTED, id(), 0);
+    let examinations = |discovery: &mut Discovery| {
+        let step = discovery.on_event(&executed);
+        let far = Instant::now() + Duration::from_secs(60);
+        let first = examination(step.as_ref()).or_else(|| discovery.begin_due(far));
+        let mut next = first;
+        let mut count = 0;
+        while let Some(begun) = next {
+            assert_eq!(examine(discovery, &begun), Validity::Present);
+            count += 1;
+            assert!(count < 100);
+            next = discovery.begin_due(far);
+        }
+        count
+    };
+    let mut discovery = Discovery::default();
+    add(&mut discovery, id());
+    assert!(discovery.next_due().is_none());
+    assert_eq!(examinations(&mut discovery), MAX_EARLY);
+    // Another program.
+    assert_eq!(examinations(&mut discovery), MAX_EARLY);
+    let mut host = Discovery::delayed(LONGEST_PAUSE);
+    assert_eq!(examinations(&mut host), 1);
 }
 
 #[test]
