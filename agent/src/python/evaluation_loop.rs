@@ -17,10 +17,9 @@
 
 use std::{collections::HashSet, ops::Range};
 
-use super::jumps;
 use crate::binaries::{
     elf::{Elf, Error, Source, Symbol},
-    unwind,
+    jumps, unwind,
 };
 
 /// Name of the loop, from 3.6 on and before.

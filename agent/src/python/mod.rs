@@ -24,7 +24,6 @@ pub mod gil;
 mod greenlets;
 pub mod inspect;
 mod interpreter_file;
-mod jumps;
 mod layout_sizes;
 pub mod layouts;
 pub mod line_table;

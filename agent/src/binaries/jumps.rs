@@ -5,7 +5,7 @@ use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 
 /// Calls `visit` with the target of each direct jump in `code`, which is at `address`; `machine` is
 /// the `e_machine` of the ELF header. Calls and indirect jumps are skipped.
-pub(super) fn targets(machine: u16, address: u64, code: &[u8], visit: impl FnMut(u64)) {
+pub fn targets(machine: u16, address: u64, code: &[u8], visit: impl FnMut(u64)) {
     match machine {
         EM_X86_64 => x86_64(address, code, visit),
         EM_AARCH64 => aarch64(address, code, visit),
