@@ -11,9 +11,9 @@ use agent_common::{
         MAX_EXECUTABLES, MAX_KNOWN_THREADS, MAX_LAYOUTS, MAX_MAPPINGS, MAX_PAGES, MAX_RULES,
     },
     maps::{
-        AllocationDistances, CachedCode, CodeKey, Control, LockWait, Mapping, PageKey,
-        ProcessState, RaiseWindows, SYSTEM_CALLS, SwitchedThread, TableLocation, TrackedProcess,
-        TrackedThread, WaitClass,
+        AllocationDistances, AllocatorCode, CachedCode, CodeKey, Control, LockWait, Mapping,
+        PageKey, ProcessState, RaiseWindows, SYSTEM_CALLS, SwitchedThread, TableLocation,
+        TrackedProcess, TrackedThread, WaitClass,
     },
     python::CodeObjectRecord,
     record::StartedWait,
@@ -116,6 +116,11 @@ pub(crate) static DUE_ALLOCATION: PerCpuArray<DueAllocation> = PerCpuArray::with
 /// Written and read by the probes; where there is no room such memory may count twice.
 #[map]
 pub(crate) static LARGE_ALLOCATIONS: LruHashMap<u32, u64> = LruHashMap::with_max_entries(1, 0);
+
+/// Process id (initial namespace) to the code of the allocator that it has instead of the C library's. Written by the
+/// agent, read by the probes; where there is no room, what the allocator maps for itself counts too.
+#[map]
+pub(crate) static ALLOCATORS: LruHashMap<u32, AllocatorCode> = LruHashMap::with_max_entries(1, 0);
 
 /// The program that takes the sample of an allocation, which the probes end with. Written by the agent.
 #[map]

@@ -14,3 +14,18 @@ pub struct AllocationDistances {
 #[cfg(feature = "user")]
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for AllocationDistances {}
+
+/// Where a process has the code of an allocator that replaces the C library's, and maps memory for what it is asked
+/// for. A value of the map `ALLOCATORS`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocatorCode {
+    /// Its first address.
+    pub start: u64,
+    /// The address after it.
+    pub end: u64,
+}
+
+#[cfg(feature = "user")]
+// SAFETY: integers without padding, valid for any bytes.
+unsafe impl aya::Pod for AllocatorCode {}

@@ -24,7 +24,7 @@ use agent_common::{
 use aya_ebpf::{
     helpers::{
         bpf_get_current_pid_tgid,
-        generated::{bpf_get_prandom_u32, bpf_ktime_get_ns},
+        generated::{bpf_get_prandom_u32, bpf_ktime_get_ns, bpf_probe_read_user},
     },
     macros::uprobe,
     programs::ProbeContext,
@@ -33,7 +33,7 @@ use aya_ebpf::{
 use crate::{
     current,
     maps::{
-        ALLOCATION_DISTANCES, ALLOCATION_SAMPLER, DUE_ALLOCATION, LARGE_ALLOCATIONS,
+        ALLOCATION_DISTANCES, ALLOCATION_SAMPLER, ALLOCATORS, DUE_ALLOCATION, LARGE_ALLOCATIONS,
         SAMPLED_ALLOCATIONS, add, count,
     },
     sample,
@@ -140,6 +140,44 @@ fn is_of_allocation(bytes: u64) -> bool {
     is_of
 }
 
+/// Whether the caller is an allocator, which has counted what it asks for. Leaving out the samples of its calls leaves
+/// those of all others as likely as they are.
+#[inline(always)]
+fn is_of_allocator(context: &ProbeContext) -> bool {
+    let process = (bpf_get_current_pid_tgid() >> 32) as u32;
+    // SAFETY: values of the map stay readable while the program runs.
+    let Some(allocator) = (unsafe { ALLOCATORS.get(process) }) else {
+        return false;
+    };
+    let caller = caller(context);
+    caller >= allocator.start && caller < allocator.end
+}
+
+/// Where a function returns to whose first instruction is next, 0 where that cannot be read.
+#[inline(always)]
+fn caller(context: &ProbeContext) -> u64 {
+    #[cfg(not(bpf_target_arch = "aarch64"))]
+    {
+        // SAFETY: the context of a program of this type, from which the verifier allows such reads.
+        let stack_pointer = unsafe { (*context.regs).rsp };
+        let mut address = 0_u64;
+        // SAFETY: `address` has room for what is read; the helper checks where it is read.
+        unsafe {
+            bpf_probe_read_user(
+                (&raw mut address).cast(),
+                size_of::<u64>() as u32,
+                stack_pointer as *const _,
+            );
+        }
+        address
+    }
+    #[cfg(bpf_target_arch = "aarch64")]
+    {
+        // SAFETY: as above; the register with the return address.
+        unsafe { (*context.regs).regs[30] }
+    }
+}
+
 /// Has an allocation sampled that has the next byte to sample. Where it is, this does not return.
 #[inline(always)]
 fn sample_if_due(context: &ProbeContext, bytes: u64) -> u32 {
@@ -162,7 +200,7 @@ fn sample_if_due(context: &ProbeContext, bytes: u64) -> u32 {
     adapt(sampled);
     sampled.left = distance() << sampled.doublings.min(MAX_ALLOCATION_DOUBLINGS);
     // Not before a distance was drawn.
-    if left == 0 {
+    if left == 0 || is_of_allocator(context) {
         return 0;
     }
     if !current::begin_probe() {

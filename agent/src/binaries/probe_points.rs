@@ -1,12 +1,15 @@
 //! Functions of files whose calls are recorded by probes.
 
-use super::elf::{Elf, Error, Source};
+use super::{
+    elf::{Elf, Error, Source},
+    jumps,
+};
 
 /// `endbr64`, with which functions begin that may be called indirectly.
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
 /// The functions with which programs ask for memory, by their names in the C library.
-const ALLOCATING: [(&str, ProbedFunction); 9] = [
+const ALLOCATING: [(&str, ProbedFunction); 10] = [
     ("malloc", ProbedFunction::Malloc),
     ("calloc", ProbedFunction::Calloc),
     ("realloc", ProbedFunction::Realloc),
@@ -17,6 +20,16 @@ const ALLOCATING: [(&str, ProbedFunction); 9] = [
     ("valloc", ProbedFunction::Malloc),
     ("pvalloc", ProbedFunction::Malloc),
     ("mmap", ProbedFunction::Mmap),
+    ("mmap64", ProbedFunction::Mmap),
+];
+
+/// The same of C++, `new` and `new[]`, which allocators replace too: those of its library call `malloc`. Their first
+/// argument is that of `malloc`.
+const OPERATORS: [(&str, ProbedFunction); 4] = [
+    ("_Znwm", ProbedFunction::Malloc),
+    ("_Znam", ProbedFunction::Malloc),
+    ("_ZnwmRKSt9nothrow_t", ProbedFunction::Malloc),
+    ("_ZnamRKSt9nothrow_t", ProbedFunction::Malloc),
 ];
 
 /// What the name of a C library begins with.
@@ -80,33 +93,72 @@ impl ProbePoint {
     }
 }
 
+/// Whether a file with this name is an allocator that replaces the C library's.
+#[must_use]
+pub fn is_allocator(name: &str) -> bool {
+    ALLOCATORS.iter().any(|it| name.starts_with(it))
+}
+
 /// The functions of a file, named `name`, with which programs ask for memory; none where it is no allocator.
 ///
 /// # Errors
 ///
 /// When a table of the file cannot be read.
 pub fn allocating<S: Source>(elf: &Elf<S>, name: &str) -> Result<Vec<ProbePoint>, Error> {
-    let is_of = |names: &[&str]| names.iter().any(|it| name.starts_with(it));
-    let is_c_library = is_of(&C_LIBRARIES);
+    let is_c_library = C_LIBRARIES.iter().any(|it| name.starts_with(it));
     let mut points: Vec<ProbePoint> = Vec::new();
-    if !is_c_library && !is_of(&ALLOCATORS) {
+    if !is_c_library && !is_allocator(name) {
         return Ok(points);
     }
     let is_musl = is_c_library && elf.exported_symbol(GLIBC_FUNCTION)?.is_none();
-    for (name, function) in ALLOCATING {
+    let operators = OPERATORS.iter().filter(|_| !is_c_library);
+    let mut functions = Vec::new();
+    for (name, function) in ALLOCATING.iter().chain(operators) {
         // Those of musl call its `malloc`.
-        if is_musl && function != ProbedFunction::Malloc {
+        if is_musl && *function != ProbedFunction::Malloc {
             continue;
         }
-        let Some(symbol) = elf.exported_symbol(name)? else {
+        if let Some(symbol) = elf.exported_symbol(name)? {
+            functions.push((*function, symbol.address));
+        }
+    }
+    for (function, address) in &functions {
+        // One that is another one counts once.
+        let is_other = |target: u64| functions.iter().any(|(_, address)| *address == target);
+        if first_jump(elf, *address)?.is_some_and(is_other) {
             continue;
-        };
-        let point = ProbePoint::at(elf, function, symbol.address)?;
+        }
+        let point = ProbePoint::at(elf, *function, *address)?;
         // Two names may be one function.
         let is_known = |point: &ProbePoint| points.iter().any(|it| it.offset == point.offset);
         points.extend(point.filter(|point| !is_known(point)));
     }
     Ok(points)
+}
+
+/// Where the first instruction of a function that does something jumps to, if it does.
+fn first_jump<S: Source>(elf: &Elf<S>, address: u64) -> Result<Option<u64>, Error> {
+    /// Bytes of a direct jump at most.
+    const JUMP: usize = 5;
+    let mut code = [0; ENDBR64.len() + JUMP];
+    if !elf.initial_bytes(address, &mut code)? {
+        return Ok(None);
+    }
+    let skipped = if code.starts_with(&ENDBR64) {
+        ENDBR64.len()
+    } else {
+        0
+    };
+    let mut target = None;
+    let first = &code[skipped..][..JUMP];
+    let is_jump = |place: u64| target = target.or(Some(place));
+    jumps::targets(
+        elf.machine(),
+        address.wrapping_add(skipped as u64),
+        first,
+        is_jump,
+    );
+    Ok(target)
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use log::Log;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{
+    allocators::Allocators,
     control::CONTROL,
     counters::{CounterMap, Counters},
     error::{Error, map_error},
@@ -84,6 +85,7 @@ pub struct Bpf {
     raise_probe: Option<Box<RaiseProbe>>,
     /// [`None`] once they were taken, and where there are none.
     allocation_probes: Option<Box<AllocationProbes>>,
+    allocators: Allocators,
     /// Whether it is known where the kernel counts resident pages.
     counts_memory: bool,
 }
@@ -165,6 +167,7 @@ impl Bpf {
             switches,
             raise_probe,
             allocation_probes,
+            allocators: Allocators::take(&mut object)?,
             counts_memory,
             logger: EbpfLogger::init(&mut object)?,
             object,

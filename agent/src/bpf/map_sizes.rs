@@ -12,6 +12,7 @@ use agent_common::limits::{
 use aya::EbpfLoader;
 
 use super::{
+    allocators::ALLOCATORS,
     lock_waits::LOCK_WAITS,
     process_map::{self, PROCESS_STATES, PROCESSES},
     switches::SWITCHED_THREADS,
@@ -121,6 +122,8 @@ pub(super) fn set_probes(loader: &mut EbpfLoader<'_>, exceptions: bool, allocati
     loader.map_max_entries("IN_PROBE", processors);
     let threads = if allocations { 1 << 12 } else { 1 };
     loader.map_max_entries("LARGE_ALLOCATIONS", threads);
+    let processes = if allocations { 1 << 12 } else { 1 };
+    loader.map_max_entries(ALLOCATORS, processes);
 }
 
 /// Sets the sizes of the maps with which growth of memory is found, and where it is looked at again.

@@ -11,6 +11,7 @@
 //!         ├─ switches          tracing of context switches
 //!         ├─ sampled_pages     pages that grow, and moves of them
 //!         ├─ probes            the probes in programs
+//!         ├─ allocators        what processes have instead of the C library's allocator
 //!         ├─ rights            the capability to open perf events
 //!         ├─ object            the maps and settings, by what is profiled
 //!         │  ├─ loader         aya's loader, without BTF
@@ -22,6 +23,7 @@
 //! Invariants: nothing else in the crate uses aya; process ids are those of the initial PID
 //! namespace.
 
+mod allocators;
 mod btf;
 mod control;
 mod counters;

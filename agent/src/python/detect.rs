@@ -24,7 +24,7 @@ use super::{
 use crate::{
     binaries::{
         elf::{Placement, Segments},
-        probe_points::{ProbePoint, ProbedFunction},
+        probe_points::{self, ProbePoint},
     },
     process::{
         self, OpenError, file_name,
@@ -81,6 +81,17 @@ impl Interpreter {
     #[must_use]
     pub fn is_early(&self) -> bool {
         self.is_initialised == Some(false)
+    }
+
+    /// The code of the allocator that the process has instead of the C library's.
+    #[must_use]
+    pub fn replacing_allocator(&self) -> Option<&Mapping> {
+        let mut mappings = self.allocators.iter().map(|site| &site.mapping);
+        mappings.find(|mapping| {
+            let file = mapping.file.as_ref();
+            let name = file.map(|file| String::from_utf8_lossy(file_name(&file.path)));
+            name.is_some_and(|name| probe_points::is_allocator(&name))
+        })
     }
 
     /// Where it has the tasks that its threads run.
@@ -415,14 +426,6 @@ impl Search<'_> {
             });
             let traceback = build.traceback.as_slice();
             let raise_site = ProbeSite::of(of_image, traceback);
-            let mut allocators = self.allocators;
-            if allocators.len() > 1 {
-                // One of them calls the others' `mmap`.
-                for site in &mut allocators {
-                    site.points
-                        .retain(|point| point.function != ProbedFunction::Mmap);
-                }
-            }
             return Ok(Interpreter {
                 version: first.version,
                 flavour: build.flavour,
@@ -431,7 +434,7 @@ impl Search<'_> {
                 gil_holder: build.gil_holder.map(|holder| holder.wrapping_add(bias)),
                 gil: build.gil.loaded_at(bias),
                 raise_site,
-                allocators,
+                allocators: self.allocators,
                 asyncio: self.asyncio,
                 thread_pointer_distance: thread_pointer::distance(
                     machine,

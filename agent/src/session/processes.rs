@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use agent_common::{
-    maps::{Children, KERNEL_THREADS},
+    maps::{AllocatorCode, Children, KERNEL_THREADS},
     record::{ProcessEvent, ProcessEventKind},
 };
 use anyhow::Result;
@@ -98,6 +98,7 @@ impl Session {
                 executables.add_forked(pid, event.parent);
                 self.gil_locations.copy(pid, event.parent);
                 self.raise_sites.copy(pid, event.parent);
+                self.bpf.copy_allocator(pid, event.parent);
                 self.allocation_sites.copy(pid, event.parent);
                 if self.unwind_tables.is_some() {
                     self.bpf.share_mappings(pid, event.parent);
@@ -121,6 +122,7 @@ impl Session {
         self.earlier.remove(&pid);
         self.gil_locations.remove(pid);
         self.raise_sites.remove(pid);
+        self.bpf.set_allocator(pid, None);
         self.allocation_sites.remove(pid);
         self.examinations.executables.remove_process(pid);
         if self.unwind_tables.is_some() {
@@ -284,6 +286,7 @@ impl Session {
         executables.add_forked(heir.pid, examined);
         self.gil_locations.copy(heir.pid, examined);
         self.raise_sites.copy(heir.pid, examined);
+        self.bpf.copy_allocator(heir.pid, examined);
         self.allocation_sites.copy(heir.pid, examined);
         if self.unwind_tables.is_some() {
             self.bpf.share_mappings(heir.pid, examined);
@@ -301,7 +304,13 @@ impl Session {
     }
 
     /// Has allocations of a process recorded.
-    fn add_allocation_sites(&self, pid: u32, interpreter: &Interpreter) {
+    fn add_allocation_sites(&mut self, pid: u32, interpreter: &Interpreter) {
+        let replacing = interpreter.replacing_allocator();
+        let code = replacing.map(|mapping| AllocatorCode {
+            start: mapping.start,
+            end: mapping.end,
+        });
+        self.bpf.set_allocator(pid, code);
         self.allocation_sites.set(pid, &interpreter.allocators);
         if interpreter.is_early() {
             // It is examined again.

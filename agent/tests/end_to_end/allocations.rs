@@ -1,16 +1,16 @@
 //! Allocations, compared with what a program has asked for by its own account, which is `tracemalloc`'s.
 
-use std::{fs, thread};
+use std::{fs, process::Command, thread};
 
 use agent::testing::{process::Process, python::Detector};
 use rustix::process::Signal;
 use tempfile::TempDir;
 use test_support::child;
-use xtask::interpreters::Interpreter;
+use xtask::{interpreters::Interpreter, packages, process::capture};
 
 use super::{
     capture::{Capture, Running},
-    folded::Folded,
+    folded::{Folded, Frame},
     host::{Host, WINDOW, folded_report},
     machine,
     program::Program,
@@ -69,7 +69,13 @@ fn found(profile: &Folded, function: &str) -> f64 {
 
 /// Runs the workload; returns what it has asked for, and the profile.
 fn run(interpreter: &Interpreter, arguments: &[&str]) -> (Vec<Asked>, Folded, Capture) {
-    let program = Program::of(interpreter, "allocating", arguments);
+    let (asked, profile, capture) = run_program(&Program::of(interpreter, "allocating", arguments));
+    assert_eq!(asked.len(), FUNCTIONS);
+    (asked, profile, capture)
+}
+
+/// The same, however it is started.
+fn run_program(program: &Program) -> (Vec<Asked>, Folded, Capture) {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("allocated.folded");
     let mut command = vec!["--children", "--event", "alloc", "--output"];
@@ -79,7 +85,6 @@ fn run(interpreter: &Interpreter, arguments: &[&str]) -> (Vec<Asked>, Folded, Ca
     capture.assert_success();
     let output = String::from_utf8(capture.output.clone()).unwrap();
     let asked: Vec<_> = output.lines().map(Asked::parse).collect();
-    assert_eq!(asked.len(), FUNCTIONS, "{output}");
     let profile = Folded::parse_all(&fs::read_to_string(file).unwrap());
     (asked, profile, capture)
 }
@@ -146,6 +151,40 @@ fn many_large_allocations_are_estimated() {
     println!("{share} of the flood\n{}", capture.messages);
     assert!((share - 1.0).abs() < 0.1, "{share}");
     assert!(!capture.messages.contains("lost"), "{}", capture.messages);
+}
+
+/// Allocators that replace the C library's: the package, and what the name of the file begins with.
+const ALLOCATORS: [(&str, &str); 3] = [
+    ("libjemalloc2", "libjemalloc.so."),
+    ("libtcmalloc-minimal4", "libtcmalloc_minimal.so."),
+    ("libmimalloc2.0", "libmimalloc.so."),
+];
+
+/// Each is asked by all functions, also by `new` of C++, and what it maps for itself counts for nobody.
+#[test]
+fn an_allocator_that_replaces_the_c_librarys_is_asked_instead() {
+    let _machine = machine::alone();
+    for (package, prefix) in ALLOCATORS {
+        packages::install(&[package]).unwrap();
+        let files = capture(Command::new("dpkg").args(["-L", package])).unwrap();
+        let is_library = |file: &&str| file.rsplit('/').next().unwrap().starts_with(prefix);
+        let library = files.lines().find(is_library).unwrap();
+        let interpreter = machine::one_interpreter();
+        let mut program = Program::of(interpreter, "allocating", &["300", "new"]);
+        let start = ["/usr/bin/env", &format!("LD_PRELOAD={library}")].map(str::to_owned);
+        program.0.splice(..0, start);
+        let (asked, profile, capture) = run_program(&program);
+        assert_eq!(asked.len(), FUNCTIONS + 1);
+        assert_found(package, &asked, &profile);
+        assert!(!capture.messages.contains("lost"), "{}", capture.messages);
+        let is_of_allocator = |stack: &[Frame]| {
+            let callers = stack.iter().rev().skip(1);
+            callers
+                .take(1)
+                .any(|caller| caller.place.starts_with(prefix))
+        };
+        assert_eq!(profile.show(is_of_allocator), "", "{package}");
+    }
 }
 
 #[test]

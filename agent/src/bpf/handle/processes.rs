@@ -1,6 +1,6 @@
 //! The processes that are sampled: their programs, interpreters and mappings.
 
-use agent_common::maps::{Children, Mapping, TrackedProcess};
+use agent_common::maps::{AllocatorCode, Children, Mapping, TrackedProcess};
 
 use super::Bpf;
 use crate::bpf::{error::Error, process_map::InterpreterLocation};
@@ -138,5 +138,15 @@ impl Bpf {
     /// Removes the mappings of a process that has ended or runs another program.
     pub fn remove_mappings(&mut self, tgid: u32) {
         self.mappings.remove(tgid);
+    }
+
+    /// Sets where a process has the code of an allocator that replaces the C library's, or that it has none.
+    pub fn set_allocator(&mut self, tgid: u32, code: Option<AllocatorCode>) {
+        self.allocators.set(tgid, code);
+    }
+
+    /// Has a process that is a copy of another one have its allocator.
+    pub fn copy_allocator(&mut self, tgid: u32, original: u32) {
+        self.allocators.copy(tgid, original);
     }
 }

@@ -3,7 +3,7 @@ megabytes as the first argument says. Prints for each how many bytes a call asks
 tracemalloc's account where there is one.
 
 With `fork` a child does the same, with `threads` a hundred threads between them. With `flood` the program at last asks for
-a gigabyte two hundred thousand times, and does not use it.
+a gigabyte two hundred thousand times, and does not use it. With `new` one function more asks as C++ does.
 """
 
 import array
@@ -63,8 +63,21 @@ def map_memory():
     return mmap.mmap(-1, MAPPED)
 
 
+def make_object():
+    OPERATORS._ZdlPv(OPERATORS._Znwm(OBJECT))
+
+
+def operators():
+    """`new` and `delete` of the allocator."""
+    library = ctypes.CDLL(None)
+    library._Znwm.restype = ctypes.c_void_p
+    library._Znwm.argtypes = [ctypes.c_size_t]
+    library._ZdlPv.argtypes = [ctypes.c_void_p]
+    return library
+
+
 # No constants, which the compiler would make once.
-SHORT, SEVERAL, SOME, TEXT, LARGE = 600, 700, 4000, 50000, 3000000
+SHORT, SEVERAL, SOME, OBJECT, TEXT, LARGE = 600, 700, 4000, 30000, 50000, 3000000
 NUMBER = array.array("d", [0.0])
 
 MAKERS = [
@@ -79,12 +92,17 @@ MAKERS = [
     make_array,
     map_memory,
 ]
+if "new" in sys.argv:
+    OPERATORS = operators()
+    MAKERS.append(make_object)
 
 
 def asked(make):
     """Bytes that a call asks for."""
     if make is map_memory:
         return MAPPED
+    if make is make_object:
+        return OBJECT
     if tracemalloc is None:
         return sys.getsizeof(make())
     tracemalloc.start()
