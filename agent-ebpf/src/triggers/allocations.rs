@@ -24,7 +24,7 @@ use agent_common::{
 use aya_ebpf::{
     helpers::{
         bpf_get_current_pid_tgid,
-        generated::{bpf_get_prandom_u32, bpf_ktime_get_ns, bpf_probe_read_user},
+        generated::{bpf_get_prandom_u32, bpf_ktime_get_ns},
     },
     macros::uprobe,
     programs::ProbeContext,
@@ -158,6 +158,8 @@ fn is_of_allocator(context: &ProbeContext) -> bool {
 fn caller(context: &ProbeContext) -> u64 {
     #[cfg(not(bpf_target_arch = "aarch64"))]
     {
+        use aya_ebpf::helpers::generated::bpf_probe_read_user;
+
         // SAFETY: the context of a program of this type, from which the verifier allows such reads.
         let stack_pointer = unsafe { (*context.regs).rsp };
         let mut address = 0_u64;
