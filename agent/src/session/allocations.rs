@@ -1,32 +1,26 @@
 //! Allocations: the thread that attaches the probes to allocators, what they cost, and what a sample stands for.
 
 use std::{
-    arch::naked_asm,
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
         mpsc::{self, RecvTimeoutError},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use agent_common::{limits::ALLOCATION_PERIOD_BYTES, record::Sample};
 use anyhow::Result;
 use tracing::debug;
 
-use super::probes::{Places, ProbeSites, Recording};
+use super::probes::{self, Places, ProbeSites, Recording};
 use crate::{
-    binaries::probe_points::{ProbePoint, ProbedFunction},
-    bpf::{AllocationCounts, AllocationProbes, Error, Probes as _},
-    process::{Process, maps::Mapping},
+    binaries::probe_points::ProbedFunction,
+    bpf::{AllocationCounts, AllocationProbes, Error},
 };
 
 /// How often other places are looked for, and the counts taken.
 const LOOK: Duration = Duration::from_millis(10);
-
-/// Calls of [`probed`] by which the cost of a probe is measured.
-const MEASURED_CALLS: u32 = 2_000;
 
 /// Records allocations until this is dropped.
 pub(super) struct Allocations {
@@ -78,7 +72,7 @@ impl Recorder {
         stopped: &mpsc::Receiver<()>,
         attached: mpsc::Sender<()>,
     ) -> Result<(), Error> {
-        let call_ns = self.measured_call_ns();
+        let call_ns = probes::run_ns(&self.probes, ProbedFunction::Malloc).unwrap_or(0);
         debug!("a probe of allocations takes {call_ns} ns");
         self.places.follow();
         let mut counted = self.probes.counts()?;
@@ -100,27 +94,6 @@ impl Recorder {
             }
         }
     }
-
-    /// How long a call of a function takes longer with a probe than without, in nanoseconds: that of a function of the
-    /// agent itself, which begins as the functions of the C library do, with an instruction that the kernel emulates.
-    /// 0 where the kernel does not allow it.
-    fn measured_call_ns(&self) -> u64 {
-        let Some(point) = point_of_probed() else {
-            return 0;
-        };
-        let plain = time_of_calls();
-        let own = Path::new("/proc/self/exe");
-        match self.probes.attach(own, point, Some(std::process::id())) {
-            Ok(_attached) => {
-                let nanos = time_of_calls().saturating_sub(plain).as_nanos();
-                u64::try_from(nanos).unwrap_or(0) / u64::from(MEASURED_CALLS)
-            }
-            Err(error) => {
-                debug!("the cost of a probe of allocations is not known: {error}");
-                0
-            }
-        }
-    }
 }
 
 impl AllocationCounts {
@@ -130,33 +103,6 @@ impl AllocationCounts {
         let recording_ns = self.recording_ns.saturating_sub(before.recording_ns);
         calls.saturating_mul(call_ns).saturating_add(recording_ns)
     }
-}
-
-/// A function that asks for no memory, with the argument of `malloc`.
-#[unsafe(naked)]
-extern "C" fn probed(_bytes: u64) {
-    naked_asm!("nop", "ret")
-}
-
-fn time_of_calls() -> Duration {
-    let began = Instant::now();
-    for _ in 0..MEASURED_CALLS {
-        probed(0);
-    }
-    began.elapsed()
-}
-
-/// Where the agent's own file has [`probed`].
-fn point_of_probed() -> Option<ProbePoint> {
-    let address = probed as *const () as u64;
-    let process = Process::open(std::process::id()).ok()?;
-    let mappings = process.mappings().ok()?;
-    let has_code = |mapping: &&Mapping| mapping.contains(address);
-    let mapping = mappings.iter().find(has_code)?;
-    Some(ProbePoint {
-        function: ProbedFunction::Malloc,
-        offset: address - mapping.start + mapping.file_offset,
-    })
 }
 
 /// The allocations that a sample stands for: it has one of `n` bytes, which was recorded with the probability
@@ -219,11 +165,5 @@ mod tests {
             let share = count as f64 / recorded;
             assert!((share - 1.0).abs() < 0.02, "{bytes} bytes: {share}");
         }
-    }
-
-    #[test]
-    fn the_measured_function_is_in_the_own_file() {
-        assert!(point_of_probed().is_some());
-        probed(0);
     }
 }

@@ -1,7 +1,8 @@
-//! Where probes are attached, and attaching them.
+//! Where probes are attached, attaching them, and what they cost.
 
+mod cost;
 mod places;
 mod recording;
 mod sites;
 
-pub(super) use self::{places::Places, recording::Recording, sites::ProbeSites};
+pub(super) use self::{cost::run_ns, places::Places, recording::Recording, sites::ProbeSites};

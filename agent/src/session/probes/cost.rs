@@ -1,0 +1,85 @@
+//! What a run of a probe costs.
+
+use std::{
+    arch::naked_asm,
+    hint::black_box,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use tracing::debug;
+
+use crate::{
+    binaries::probe_points::{ProbePoint, ProbedFunction},
+    bpf::Probes,
+    process::{Process, maps::Mapping},
+};
+
+/// Calls of [`probed`] by which the cost is measured.
+const CALLS: u32 = 1_000;
+
+/// Bytes that are read between two calls: programs do something else in between, so that the caches of the processor
+/// hold neither the kernel's code nor theirs.
+const READ_BETWEEN: usize = 64 << 10;
+
+/// Bytes of a line of a cache.
+const LINE: usize = 64;
+
+/// How long a call of a function takes longer with a probe than without, in nanoseconds: that of a function of the
+/// agent itself, which begins as most functions do, with an instruction that the kernel emulates. [`None`] where
+/// the kernel does not allow it.
+pub(in crate::session) fn run_ns(probes: &impl Probes, function: ProbedFunction) -> Option<u64> {
+    let point = ProbePoint {
+        function,
+        offset: offset_of_probed()?,
+    };
+    let plain = time_of_calls();
+    let own = Path::new("/proc/self/exe");
+    match probes.attach(own, point, Some(std::process::id())) {
+        Ok(_attached) => {
+            let nanos = time_of_calls().saturating_sub(plain).as_nanos();
+            Some(u64::try_from(nanos).unwrap_or(0) / u64::from(CALLS))
+        }
+        Err(error) => {
+            debug!("the cost of a probe is not known: {error}");
+            None
+        }
+    }
+}
+
+/// A function that does nothing.
+#[unsafe(naked)]
+extern "C" fn probed(_argument: u64) {
+    naked_asm!("nop", "ret")
+}
+
+fn time_of_calls() -> Duration {
+    let between = vec![1_u8; READ_BETWEEN];
+    let began = Instant::now();
+    for _ in 0..CALLS {
+        let read = between.iter().step_by(LINE).map(|byte| u64::from(*byte));
+        probed(black_box(read.sum()));
+    }
+    began.elapsed()
+}
+
+/// Where the agent's own file has [`probed`].
+fn offset_of_probed() -> Option<u64> {
+    let address = probed as *const () as u64;
+    let process = Process::open(std::process::id()).ok()?;
+    let mappings = process.mappings().ok()?;
+    let has_code = |mapping: &&Mapping| mapping.contains(address);
+    let mapping = mappings.iter().find(has_code)?;
+    Some(address - mapping.start + mapping.file_offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_measured_function_is_in_the_own_file() {
+        assert!(offset_of_probed().is_some());
+        probed(0);
+    }
+}
