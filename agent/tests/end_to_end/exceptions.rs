@@ -17,6 +17,7 @@ use super::{
     folded::{Folded, Frame},
     host::{Host, SECOND, WINDOW, folded_report},
     machine,
+    program::Program,
     target::Target,
 };
 
@@ -254,24 +255,58 @@ fn a_program_that_raises_all_the_time_is_estimated_and_not_slowed_down() {
     // All of them, at 11 us each, would be 0.2 to 0.3.
     assert!(lost < 0.12, "{lost}");
     // As exact as the summary says it is.
-    let suffix =
-        " is the variance of the number of exceptions: its square root is the standard error.";
-    let mut lines = capture.messages.lines();
-    let variance: f64 = lines
-        .find_map(|line| line.strip_suffix(suffix))
-        .unwrap()
-        .parse()
-        .unwrap();
+    let deviation = standard_error(&capture);
     let error = (found - raised).abs();
     assert!(
-        error < raised * 0.2 + 4.0 * variance.sqrt(),
+        error < raised * 0.2 + 4.0 * deviation,
         "{found} of {raised}"
     );
-    assert!(variance.sqrt() < raised, "{variance} of {raised}");
+    assert!(deviation < raised, "{deviation} of {raised}");
     let own = profile.count(|stack| stack.iter().any(|it| it.name == "raise_own"));
     let own = number(own);
     assert!((own / found - 1.0 / 11.0).abs() < 0.02, "{own} of {found}");
     assert!(capture.messages.contains(" milliseconds were left out"));
+}
+
+/// The standard error that a summary says.
+fn standard_error(capture: &Capture) -> f64 {
+    let (_, error) = capture.messages.split_once(" exceptions (± ").unwrap();
+    let (error, _) = error.split_once(", the standard error)").unwrap();
+    error.parse().unwrap()
+}
+
+/// Recording an exception takes several times as long as raising it.
+#[test]
+fn a_program_that_does_nothing_but_raise_is_estimated() {
+    let _machine = machine::alone();
+    let interpreter = machine::one_interpreter();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("raised.folded");
+    let program = Program::of(interpreter, "raising_fast", &["5"]);
+    let mut command = vec![
+        "--event",
+        "exceptions",
+        "--output",
+        file.to_str().unwrap(),
+        "--",
+    ];
+    command.extend(program.0.iter().map(String::as_str));
+    let capture = Running::start(&command).finish();
+    capture.assert_success();
+    let raised: f64 = String::from_utf8(capture.output.clone())
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    let profile = Folded::parse_all(&fs::read_to_string(file).unwrap());
+    let found = number(profile.total());
+    let deviation = standard_error(&capture);
+    println!("{found} ± {deviation} of {raised}");
+    assert!(deviation < raised * 0.5, "{deviation} of {raised}");
+    assert!(
+        (found - raised).abs() < raised * 0.2 + 4.0 * deviation,
+        "{found} of {raised}"
+    );
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::text::{plural, shortened, shortened_path};
 use crate::{
     commands::terminal,
     formats::{EncodeOptions, losses},
-    profile::{LineNumbers, Process, ProcessIndex, Profile, Unit},
+    profile::{LineNumbers, Losses, Process, ProcessIndex, Profile, Unit},
     text::printable,
 };
 
@@ -100,7 +100,7 @@ impl<'a> Summary<'a> {
         if total != 0 {
             writeln!(
                 formatter,
-                "{subject}: {total} {}{during}, {} {}",
+                "{subject}: {total} {}{during}, {} {}{}",
                 if kind.is_foreign() {
                     kind.names.sample_types[0].name
                 } else {
@@ -109,6 +109,7 @@ impl<'a> Summary<'a> {
                 },
                 kind.unit.text(self.profile.total_value()),
                 kind.words.total,
+                standard_error(self.profile.losses.raise_variance),
             )
         } else if !self.profile.filtered_out.is_empty() {
             writeln!(
@@ -240,6 +241,14 @@ impl<'a> Summary<'a> {
     }
 }
 
+/// What is behind a number with this variance; nothing where it is exact.
+fn standard_error(variance: u64) -> String {
+    if variance == 0 {
+        return String::new();
+    }
+    format!(" (± {}, the standard error)", variance.isqrt())
+}
+
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total = self.profile.total();
@@ -248,7 +257,12 @@ impl fmt::Display for Summary<'_> {
             self.write_rows(formatter)?;
         }
         let limits = self.profile.kind.limits().map(str::to_owned);
-        let losses = losses::sentences(&self.profile.filtered_out, &self.profile.losses);
+        // It is in the first line.
+        let without_variance = Losses {
+            raise_variance: 0,
+            ..self.profile.losses
+        };
+        let losses = losses::sentences(&self.profile.filtered_out, &without_variance);
         let sentences: Vec<_> = limits.into_iter().chain(losses).collect();
         if !sentences.is_empty() {
             writeln!(formatter)?;

@@ -7,12 +7,13 @@ use std::{
 
 use super::{
     estimate::SharedEstimate,
-    schedule::{Block, Credit, Estimator, Phase, Seen, Spending, WINDOW_NS},
+    schedule::{BREAKPOINT_NS, Block, Credit, Estimator, Idle, Phase, Seen, Spending, WINDOW_NS},
 };
 use crate::{
+    binaries::probe_points::ProbedFunction,
     bpf::{Error, RaiseCounts, RaiseProbe, monotonic_ns},
     process,
-    session::probes::{Places, ProbeSites},
+    session::probes::{self, Places, ProbeSites},
 };
 use agent_common::maps::{RaiseWindow, RaiseWindows};
 
@@ -21,6 +22,12 @@ const WORTH_DETACHING_NS: u64 = 15_000_000;
 
 /// Times for attaching the probe before a window begins, in nanoseconds.
 const LEAD_NS: std::ops::RangeInclusive<u64> = 2_000_000..=1_000_000_000;
+
+/// For how long nothing is recorded, to measure what programs do then, in nanoseconds.
+const IDLE_NS: u64 = 5_000_000;
+
+/// How long before a window its weight is set, in nanoseconds.
+const PUBLISHING_NS: u64 = 200_000;
 
 /// How often the cost is looked at while all exceptions are recorded, in nanoseconds.
 const LOOK_NS: u64 = 50_000_000;
@@ -68,6 +75,9 @@ impl Recorder {
         stopped: &mpsc::Receiver<()>,
         attached: mpsc::Sender<()>,
     ) -> Result<(), Error> {
+        // Nothing is recorded yet.
+        let run_ns = probes::run_ns(&self.probe, ProbedFunction::Traceback);
+        self.estimator = Estimator::new(run_ns.unwrap_or(BREAKPOINT_NS));
         let mut phase = Phase::All {
             since_ns: monotonic_ns(),
         };
@@ -91,7 +101,7 @@ impl Recorder {
         self.publish([phase.window(weight), RaiseWindow::default()])?;
         match phase {
             Phase::All { since_ns } => self.record_all(*since_ns, stopped),
-            Phase::Block(block) => self.record_block(block, weight, stopped),
+            Phase::Block(block) => self.record_block(block, stopped),
         }
     }
 
@@ -100,7 +110,7 @@ impl Recorder {
         mut since_ns: u64,
         stopped: &mpsc::Receiver<()>,
     ) -> Result<Result<Phase, Stopped>, Error> {
-        let mut counted = self.probe.counts()?;
+        let (mut counted, mut cpu_ns) = (self.probe.counts()?, self.cpu_ns());
         loop {
             if wait(monotonic_ns() + LOOK_NS, stopped).is_err() {
                 return Ok(Err(Stopped));
@@ -110,19 +120,57 @@ impl Recorder {
             let ns = now_ns.saturating_sub(since_ns);
             let counts = self.probe.counts()?;
             let work = counts.since(counted);
+            let now_cpu_ns = self.cpu_ns();
             if self.credit.is_used_up(work, ns) {
                 self.spending = Spending::of(work, ns);
-                return Ok(Ok(self.next_block(now_ns)));
+                let Ok(idle) = self.measure_idle(stopped)? else {
+                    return Ok(Err(Stopped));
+                };
+                let all_cpu_ns = now_cpu_ns.saturating_sub(cpu_ns);
+                self.estimator.note_all(work, all_cpu_ns, idle);
+                return Ok(Ok(self.next_block(monotonic_ns())));
             }
-            counted = counts;
+            (counted, cpu_ns) = (counts, now_cpu_ns);
             since_ns = now_ns;
         }
+    }
+
+    /// Records nothing for a moment, with the probe attached.
+    fn measure_idle(
+        &mut self,
+        stopped: &mpsc::Receiver<()>,
+    ) -> Result<Result<Idle, Stopped>, Error> {
+        self.publish([RaiseWindow::default(); 2])?;
+        let (counts, cpu_ns) = (self.probe.counts()?, self.cpu_ns());
+        if wait(monotonic_ns() + IDLE_NS, stopped).is_err() {
+            return Ok(Err(Stopped));
+        }
+        self.idle_since(counts, cpu_ns).map(Ok)
+    }
+
+    /// What programs did since then.
+    fn idle_since(&self, counts: RaiseCounts, cpu_ns: u64) -> Result<Idle, Error> {
+        Ok(Idle {
+            runs: self.probe.counts()?.since(counts).runs,
+            cpu_ns: self.cpu_ns().saturating_sub(cpu_ns),
+        })
+    }
+
+    /// A block of which only a part has passed when the session ends.
+    fn end_in(&self, block: &Block) {
+        let length_ns = block.windows * WINDOW_NS;
+        let passed_ns = length_ns.saturating_sub(block.end_ns.saturating_sub(monotonic_ns()));
+        let share = f64::from(u32::try_from(passed_ns / 1_000).unwrap_or(u32::MAX))
+            / f64::from(u32::try_from(length_ns / 1_000).unwrap_or(u32::MAX));
+        let variance = self
+            .estimator
+            .variance_of_part(block.windows, share.min(1.0));
+        self.estimate.add(passed_ns / 1_000_000, variance);
     }
 
     fn record_block(
         &mut self,
         block: &Block,
-        weight: f64,
         stopped: &mpsc::Receiver<()>,
     ) -> Result<Result<Phase, Stopped>, Error> {
         let block_cpu_ns = self.cpu_ns();
@@ -132,10 +180,20 @@ impl Recorder {
             self.detach();
             let lead_ns = (self.attaching_ns * 2).clamp(*LEAD_NS.start(), *LEAD_NS.end());
             if wait(start_ns.saturating_sub(lead_ns), stopped).is_err() {
+                self.end_in(block);
                 return Ok(Err(Stopped));
             }
         }
         self.attach();
+        let (idle, idle_cpu_ns) = (self.probe.counts()?, self.cpu_ns());
+        if wait(start_ns.saturating_sub(PUBLISHING_NS), stopped).is_err() {
+            self.end_in(block);
+            return Ok(Err(Stopped));
+        }
+        let idle = self.idle_since(idle, idle_cpu_ns)?;
+        self.estimator.note_idle(idle);
+        let weight = self.estimator.weight(block.windows);
+        self.publish([block.window(weight), RaiseWindow::default()])?;
         if wait(start_ns, stopped).is_err() {
             return Ok(Err(Stopped));
         }
@@ -178,11 +236,13 @@ impl Recorder {
             },
             weight,
         );
-        let unrecorded_ms = (block.windows - 1) * (WINDOW_NS / 1_000_000);
-        self.estimate.add(unrecorded_ms, variance);
         if is_stopped {
+            self.estimate.add(0, variance);
+            self.end_in(block);
             return Ok(Err(Stopped));
         }
+        let unrecorded_ms = (block.windows - 1) * (WINDOW_NS / 1_000_000);
+        self.estimate.add(unrecorded_ms, variance);
         if next.start_ns().saturating_sub(monotonic_ns()) <= WORTH_DETACHING_NS {
             self.attach();
         }
