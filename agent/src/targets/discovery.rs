@@ -27,7 +27,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(2);
 /// Longest pause between two examinations.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// Most examinations of a program that is still being started: four seconds, with these pauses.
+/// Most examinations of a program because it is still being started: four seconds, with these pauses.
 const MAX_EARLY: u32 = 20;
 
 /// Most forked processes that wait for the examination of another one; more are examined themselves.
@@ -82,8 +82,12 @@ pub struct Discovery {
 #[derive(Debug)]
 struct Known {
     process: profile::Process,
-    /// Examinations in short succession.
+    /// Examinations in short succession, without those of a program that was being started.
     examinations: u32,
+    /// Examinations that were scheduled because its program was being started.
+    early: u32,
+    /// Whether the next one is only for that.
+    is_early: bool,
     /// Time of the last one.
     examined: Instant,
     /// Time of the next one, if one is scheduled.
@@ -108,6 +112,8 @@ impl Known {
         Self {
             process,
             examinations: 0,
+            early: 0,
+            is_early: false,
             examined: Instant::now(),
             due: None,
             is_new: false,
@@ -121,10 +127,15 @@ impl Known {
 
     /// The pause after the last examination.
     fn pause(&self) -> Duration {
-        FIRST_PAUSE
-            .saturating_mul(1 << self.examinations.min(16))
-            .min(LONGEST_PAUSE)
+        pause_after(self.examinations)
     }
+}
+
+/// The pause after so many examinations in short succession.
+fn pause_after(examinations: u32) -> Duration {
+    FIRST_PAUSE
+        .saturating_mul(1 << examinations.min(16))
+        .min(LONGEST_PAUSE)
 }
 
 impl Discovery {
@@ -193,21 +204,25 @@ impl Discovery {
         }
         known.present = None;
         let now = Instant::now();
-        if now.duration_since(known.examined) < QUIET {
-            known.examinations += 1;
-        } else {
+        let was_early = mem::take(&mut known.is_early);
+        if now.duration_since(known.examined) >= QUIET {
             known.examinations = 0;
+        } else if !was_early {
+            known.examinations += 1;
         }
         known.examined = now;
-        let mut is_due = known.is_outdated;
-        known.is_outdated = false;
+        let mut due = mem::take(&mut known.is_outdated).then(|| now + known.pause());
         match result {
             Ok(finding) => {
                 known.process = finding.process.clone();
                 // On a host programs are examined later, and most of them are never Python.
                 let may_map_python = known.has_executed && self.delay.is_zero();
                 let is_early = finding.is_early() || may_map_python && finding.is_not_python();
-                is_due |= is_early && known.examinations < MAX_EARLY;
+                if due.is_none() && is_early && known.early < MAX_EARLY {
+                    due = Some(now + pause_after(known.early));
+                    known.early += 1;
+                    known.is_early = true;
+                }
             }
             // A sample while it ended may have come after the event of its end, and nothing more comes.
             Err(process::Error::NoSuchProcess { .. } | process::Error::Ended { .. }) => {
@@ -216,7 +231,6 @@ impl Discovery {
             }
             Err(_) => known.heirs.clear(),
         }
-        let due = is_due.then(|| now + known.pause());
         if due.is_some() {
             self.set_due(pid, due);
         }
@@ -368,6 +382,8 @@ impl Discovery {
     fn on_execution(&mut self, pid: u32) -> Option<Step> {
         if let Some(known) = self.known.get_mut(&pid) {
             known.examinations = 0;
+            known.early = 0;
+            known.is_early = false;
             known.has_executed = true;
             // What is being found out is about the program before.
             known.present = None;
@@ -390,7 +406,8 @@ impl Discovery {
 
     /// After a change of its executable mappings.
     fn on_mapping(&mut self, pid: u32) -> Option<Step> {
-        if let Some(known) = self.known.get(&pid) {
+        if let Some(known) = self.known.get_mut(&pid) {
+            known.is_early = false;
             let due = known.examined + known.pause();
             if due > Instant::now() && !known.is_new {
                 self.set_due(pid, Some(due));

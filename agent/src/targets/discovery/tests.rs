@@ -1,6 +1,6 @@
 //! Events of processes in every order, and what they lead to.
 
-use super::{Discovery, Examination, LONGEST_PAUSE, MAX_EARLY, Step, Validity};
+use super::{Discovery, Examination, FIRST_PAUSE, LONGEST_PAUSE, MAX_EARLY, Step, Validity};
 use crate::{profile, targets::examiner::Examiner};
 use agent_common::record::{Header, ProcessEvent, ProcessEventKind, RecordKind};
 use std::{
@@ -119,9 +119,14 @@ fn a_program_that_was_just_executed_is_examined_again_for_a_while() {
     let mut discovery = Discovery::default();
     add(&mut discovery, id());
     assert!(discovery.next_due().is_none());
-    assert_eq!(examinations(&mut discovery), MAX_EARLY);
+    assert_eq!(examinations(&mut discovery), 1 + MAX_EARLY);
     // Another program.
-    assert_eq!(examinations(&mut discovery), MAX_EARLY);
+    assert_eq!(examinations(&mut discovery), 1 + MAX_EARLY);
+    // What is noticed of it is examined as soon as ever.
+    discovery.on_event(&event(ProcessEventKind::MAPPED, id(), 0));
+    let soon = Instant::now() + 4 * FIRST_PAUSE;
+    let due = discovery.next_due();
+    assert!(due.is_none_or(|due| due <= soon));
     let mut host = Discovery::delayed(LONGEST_PAUSE);
     assert_eq!(examinations(&mut host), 1);
 }
