@@ -107,7 +107,7 @@ fn each_function_has_what_it_asks_for() {
     machine::for_each_kind_alone_that(
         |interpreter| !interpreter.free_threaded,
         |interpreter| {
-            let (asked, profile, capture) = run(interpreter, &["500"]);
+            let (asked, profile, capture) = run(interpreter, &["200"]);
             assert_found(&interpreter.name, &asked, &profile);
             let messages = &capture.messages;
             assert!(messages.contains(" of memory allocated"), "{messages}");
@@ -170,7 +170,7 @@ fn an_allocator_that_replaces_the_c_librarys_is_asked_instead() {
         let is_library = |file: &&str| file.rsplit('/').next().unwrap().starts_with(prefix);
         let library = files.lines().find(is_library).unwrap();
         let interpreter = machine::one_interpreter();
-        let mut program = Program::of(interpreter, "allocating", &["300", "new"]);
+        let mut program = Program::of(interpreter, "allocating", &["100", "new"]);
         let start = ["/usr/bin/env", &format!("LD_PRELOAD={library}")].map(str::to_owned);
         program.0.splice(..0, start);
         let (asked, profile, capture) = run_program(&program);
