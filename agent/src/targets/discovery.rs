@@ -78,24 +78,30 @@ pub struct Discovery {
     begun: u64,
 }
 
+/// Examinations of a process because its program is being started.
+#[derive(Debug, Default)]
+struct Early {
+    /// Whether it has executed one since it is known.
+    has_executed: bool,
+    /// How many were scheduled since.
+    count: u32,
+    /// Whether the next one is only for that.
+    is_next: bool,
+}
+
 /// A known process.
 #[derive(Debug)]
 struct Known {
     process: profile::Process,
     /// Examinations in short succession, without those of a program that was being started.
     examinations: u32,
-    /// Examinations that were scheduled because its program was being started.
-    early: u32,
-    /// Whether the next one is only for that.
-    is_early: bool,
+    early: Early,
     /// Time of the last one.
     examined: Instant,
     /// Time of the next one, if one is scheduled.
     due: Option<Instant>,
     /// Whether its program was not examined yet.
     is_new: bool,
-    /// Whether it has executed a program since it is known.
-    has_executed: bool,
     /// The examination that is being made.
     present: Option<u64>,
     /// Whether another is due after that.
@@ -112,12 +118,10 @@ impl Known {
         Self {
             process,
             examinations: 0,
-            early: 0,
-            is_early: false,
+            early: Early::default(),
             examined: Instant::now(),
             due: None,
             is_new: false,
-            has_executed: false,
             present: None,
             is_outdated: false,
             heirs: Vec::new(),
@@ -204,7 +208,7 @@ impl Discovery {
         }
         known.present = None;
         let now = Instant::now();
-        let was_early = mem::take(&mut known.is_early);
+        let was_early = mem::take(&mut known.early.is_next);
         if now.duration_since(known.examined) >= QUIET {
             known.examinations = 0;
         } else if !was_early {
@@ -216,12 +220,12 @@ impl Discovery {
             Ok(finding) => {
                 known.process = finding.process.clone();
                 // On a host programs are examined later, and most of them are never Python.
-                let may_map_python = known.has_executed && self.delay.is_zero();
+                let may_map_python = known.early.has_executed && self.delay.is_zero();
                 let is_early = finding.is_early() || may_map_python && finding.is_not_python();
-                if due.is_none() && is_early && known.early < MAX_EARLY {
-                    due = Some(now + pause_after(known.early));
-                    known.early += 1;
-                    known.is_early = true;
+                if due.is_none() && is_early && known.early.count < MAX_EARLY {
+                    due = Some(now + pause_after(known.early.count));
+                    known.early.count += 1;
+                    known.early.is_next = true;
                 }
             }
             // A sample while it ended may have come after the event of its end, and nothing more comes.
@@ -382,9 +386,10 @@ impl Discovery {
     fn on_execution(&mut self, pid: u32) -> Option<Step> {
         if let Some(known) = self.known.get_mut(&pid) {
             known.examinations = 0;
-            known.early = 0;
-            known.is_early = false;
-            known.has_executed = true;
+            known.early = Early {
+                has_executed: true,
+                ..Early::default()
+            };
             // What is being found out is about the program before.
             known.present = None;
             known.is_outdated = false;
@@ -407,7 +412,7 @@ impl Discovery {
     /// After a change of its executable mappings.
     fn on_mapping(&mut self, pid: u32) -> Option<Step> {
         if let Some(known) = self.known.get_mut(&pid) {
-            known.is_early = false;
+            known.early.is_next = false;
             let due = known.examined + known.pause();
             if due > Instant::now() && !known.is_new {
                 self.set_due(pid, Some(due));
