@@ -1,4 +1,4 @@
-"""Does nothing but raise exceptions for so many seconds as the argument says, and prints how many."""
+"""Does little but raise exceptions for so many seconds as the argument says, and prints how many."""
 
 import sys
 import time
@@ -13,6 +13,7 @@ def raise_often(seconds):
                 int("x")
             except ValueError:
                 raised += 1
+            bytearray(30000)
     return raised
 
 
