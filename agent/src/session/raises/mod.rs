@@ -7,12 +7,14 @@
 //! thread     recorder ─► probe: attach, detach, windows of time
 //!              ▲
 //!            schedule    what is recorded next, by what the last cost
+//!            estimator   how many were raised in the time between
 //! ```
 //!
 //! Attaching waits for the memory of each process that maps the file, and detaching for all processors: nobody else
 //! waits for this thread, but for a moment at the start and the end of a session.
 
 mod estimate;
+mod estimator;
 mod recorder;
 mod schedule;
 

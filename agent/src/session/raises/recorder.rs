@@ -7,7 +7,8 @@ use std::{
 
 use super::{
     estimate::SharedEstimate,
-    schedule::{BREAKPOINT_NS, Block, Credit, Estimator, Idle, Phase, Seen, Spending, WINDOW_NS},
+    estimator::{Estimator, Idle, Seen},
+    schedule::{BREAKPOINT_NS, Block, Credit, Phase, Spending, WINDOW_NS},
 };
 use crate::{
     binaries::probe_points::ProbedFunction,

@@ -1,0 +1,303 @@
+//! How many exceptions were raised, where one window of each block was recorded.
+//!
+//! The probe slows programs down, so that one which computes raises fewer exceptions while they are recorded than
+//! otherwise; one that waits for requests raises as many. In both there are as many for each second of CPU time of
+//! their own, without what the probe costs.
+//!
+//! Where recording takes most of the CPU time, that time of their own is a small difference of large numbers, neither
+//! of which is known well. There it is known from how long a run takes while the probe is attached and does not
+//! record: that differs from the time without it by the breakpoint alone.
+
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "estimates: counts and nanoseconds of a capture are below 2^53, and casts of floats saturate"
+)]
+
+use super::schedule::{CACHES_NS, WINDOW_NS, cost_ns};
+use crate::bpf::RaiseCounts;
+
+/// How far what the probe costs may be from the truth, as a share of it.
+const UNCERTAIN: f64 = 0.15;
+
+/// Runs of the probe without recording from which the time of a run without the probe is known.
+const MIN_IDLE_RUNS: f64 = 200.0;
+
+/// The cost in a window, in parts of its CPU time, from which what is left of that is too little to be known from it.
+const MOST_COST: f64 = 1.0 / 3.0;
+
+/// By how much the probe may slow programs down at most, as far as estimates take it into account.
+const MAX_SLOWDOWN: u64 = 20;
+
+/// How much of the blocks before a block counts in estimates.
+const REMEMBERED: f64 = 0.9;
+
+/// What the window of a block has shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// Windows of the block.
+    pub(super) windows: u64,
+    /// What the probe did in the window.
+    pub(super) work: RaiseCounts,
+    /// CPU time of the programs in the window, with what the probe has cost, in nanoseconds.
+    pub(super) window_cpu_ns: u64,
+    /// Their CPU time in the rest of the block, with what the probe has cost there.
+    pub(super) other_cpu_ns: u64,
+    /// What the probe did there, while it was attached before the window and after it.
+    pub(super) outside: RaiseCounts,
+}
+
+/// What programs did while the probe was attached and recorded nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Idle {
+    /// Runs of the probe.
+    pub(super) runs: u64,
+    /// CPU time of the programs, with what the probe has cost, in nanoseconds.
+    pub(super) cpu_ns: u64,
+}
+
+/// Estimates how many exceptions were raised in blocks of which one window was recorded.
+#[derive(Debug, Default)]
+pub(super) struct Estimator {
+    /// What a run of the probe costs that does not record, in nanoseconds.
+    idle_run_ns: f64,
+    /// Runs of the probe without recording, of the last blocks, and the CPU time meanwhile.
+    idle_runs: f64,
+    idle_cpu_ns: f64,
+    /// CPU time for each run while all exceptions were recorded, in nanoseconds; 0 where there was none.
+    recorded_run_ns: f64,
+    /// CPU time of the programs outside of the windows, of the last blocks.
+    other_ns: f64,
+    /// What it would be if the windows were as the rest, but for what the probe costs.
+    expected_ns: f64,
+    /// Exceptions that were raised and are not in the samples, or the other way about.
+    owed: f64,
+    /// Exceptions in the last window.
+    last: Option<f64>,
+}
+
+impl Estimator {
+    /// Where a run of the probe that does not record costs that.
+    pub(super) fn new(idle_run_ns: u64) -> Self {
+        Self {
+            idle_run_ns: idle_run_ns as f64,
+            ..Self::default()
+        }
+    }
+
+    /// Takes into account that all exceptions were recorded, in so much CPU time of the programs, and none right
+    /// after that.
+    pub(super) fn note_all(&mut self, work: RaiseCounts, cpu_ns: u64, idle: Idle) {
+        let runs = work.runs.max(1) as f64;
+        self.recorded_run_ns = cpu_ns as f64 / runs;
+        let raises_per_run = work.raises as f64 / runs;
+        self.owed += idle.runs as f64 * raises_per_run;
+        let in_window = WINDOW_NS as f64 / self.recorded_run_ns.max(1.0) * raises_per_run;
+        self.last.get_or_insert(in_window);
+        self.note_idle(idle);
+    }
+
+    /// Takes into account what programs did before a window.
+    pub(super) fn note_idle(&mut self, idle: Idle) {
+        self.idle_runs = self.idle_runs * REMEMBERED + idle.runs as f64;
+        self.idle_cpu_ns = self.idle_cpu_ns * REMEMBERED + idle.cpu_ns as f64;
+    }
+
+    /// The variance that is added by a block of which only a share has passed, with its window or without it: what is
+    /// counted for it is all of it or nothing.
+    pub(super) fn variance_of_part(&self, windows: u64, share: f64) -> u64 {
+        let raises = self.last.unwrap_or(0.0) * (1.0 + self.ratio(windows));
+        (raises.powi(2) * share * (1.0 - share)) as u64
+    }
+
+    /// The weight of exceptions in the window of a block of so many windows.
+    pub(super) fn weight(&self, windows: u64) -> f64 {
+        let weight = 1.0 + self.ratio(windows);
+        let expected = self.last.unwrap_or(0.0);
+        if expected < 1.0 {
+            return weight;
+        }
+        (weight + self.owed / expected).clamp(weight / 2.0, weight * 2.0)
+    }
+
+    /// How much time of their own programs have outside of the window of a block, in times of that in it.
+    fn ratio(&self, windows: u64) -> f64 {
+        let others = windows.saturating_sub(1) as f64;
+        if self.expected_ns > 0.0 {
+            return others * self.other_ns / self.expected_ns;
+        }
+        // Where nothing is known of windows: as if programs had as much CPU time as while all was recorded.
+        match self.own_run_ns() {
+            Some(own_ns) if self.recorded_run_ns > 0.0 => {
+                others * (self.recorded_run_ns / own_ns).clamp(1.0, MAX_SLOWDOWN as f64)
+            }
+            _ => others,
+        }
+    }
+
+    /// CPU time from a run of the probe to the next one if it was not attached, in nanoseconds, where it has run often
+    /// enough without recording.
+    fn own_run_ns(&self) -> Option<f64> {
+        let run_ns = self.idle_cpu_ns / self.idle_runs.max(1.0);
+        let own_ns = (run_ns - self.idle_run_ns).max(run_ns / MAX_SLOWDOWN as f64);
+        (self.idle_runs >= MIN_IDLE_RUNS).then_some(own_ns)
+    }
+
+    /// CPU time of the programs' own in a window, in nanoseconds, and the uncertain part of that.
+    fn own_ns(&self, seen: &Seen) -> (f64, f64) {
+        let cpu_ns = seen.window_cpu_ns as f64;
+        let cost = cost_ns(seen.work) as f64;
+        let least = cpu_ns / MAX_SLOWDOWN as f64;
+        if cost > cpu_ns * MOST_COST
+            && let Some(run_ns) = self.own_run_ns()
+        {
+            let own_ns = (run_ns * seen.work.runs as f64).clamp(least, cpu_ns);
+            return (own_ns, own_ns * self.idle_run_ns / run_ns);
+        }
+        ((cpu_ns - cost).max(least), cost)
+    }
+
+    /// Takes a block into account that has ended, whose exceptions had this weight; returns the variance that it adds.
+    pub(super) fn add(&mut self, seen: &Seen, weight: f64) -> u64 {
+        let raises = seen.work.raises as f64;
+        let others = seen.windows.saturating_sub(1) as f64;
+        let (own_ns, uncertain_ns) = self.own_ns(seen);
+        // Of one block alone it depends on when the programs happened to run.
+        let outside_ns = seen.outside.ns as f64
+            + seen.outside.runs as f64 * self.idle_run_ns
+            + seen.outside.raises as f64 * CACHES_NS as f64;
+        let other_ns = (seen.other_cpu_ns as f64 - outside_ns).max(0.0);
+        self.other_ns = self.other_ns * REMEMBERED + other_ns;
+        self.expected_ns = self.expected_ns * REMEMBERED + others * own_ns;
+        let ratio = self.ratio(seen.windows);
+        self.owed += raises * (1.0 + ratio) - raises * weight;
+        // The window of a block and the others of it are as different as those of two blocks.
+        let last = self.last.replace(raises).unwrap_or(raises);
+        let spread = ((raises - last).powi(2) / 2.0).max(raises);
+        let sampling = ratio * (ratio + 1.0) * spread;
+        let slowdown = (uncertain_ns / own_ns.max(1.0)).min(MAX_SLOWDOWN as f64);
+        let systematic = UNCERTAIN * slowdown * raises * ratio;
+        (sampling + systematic.powi(2)) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::raises::schedule::BREAKPOINT_NS;
+
+    /// So many exceptions, each of which costs 10 us.
+    fn work(raises: u64) -> RaiseCounts {
+        RaiseCounts {
+            runs: 2 * raises,
+            raises,
+            ns: raises.saturating_mul(5_000),
+        }
+    }
+
+    /// Blocks of a program that raises `rate` exceptions in a second of its own CPU time, which it has all the time or
+    /// a tenth of it; returns how many there are in the samples, over those that were raised.
+    fn recorded_share(rate: f64, is_busy: bool, blocks: u32) -> f64 {
+        let windows = 20;
+        let mut estimator = Estimator::new(BREAKPOINT_NS);
+        let (mut recorded, mut total) = (0.0, 0.0);
+        let window = WINDOW_NS as f64 / 1e9;
+        for _ in 0..blocks {
+            let own = if is_busy {
+                window / (1.0 + rate * 10e-6)
+            } else {
+                window / 10.0
+            };
+            let raises = rate * own;
+            let others = 19.0 * if is_busy { window } else { window / 10.0 };
+            let weight = estimator.weight(windows);
+            let seen = Seen {
+                windows,
+                work: work(raises as u64),
+                window_cpu_ns: ((own + raises * 10e-6) * 1e9) as u64,
+                // The probe was attached for some time before the window.
+                other_cpu_ns: (others * 1e9) as u64 + cost_ns(work(2_000)),
+                outside: work(2_000),
+            };
+            recorded += raises * weight;
+            total += raises + rate * others;
+            estimator.add(&seen, weight);
+        }
+        recorded / total
+    }
+
+    #[test]
+    fn programs_that_the_probe_slows_down_have_their_usual_exceptions() {
+        for (rate, is_busy) in [(1e5, true), (1e6, true), (1e5, false), (1e4, true)] {
+            let share = recorded_share(rate, is_busy, 50);
+            assert!((share - 1.0).abs() < 0.03, "{rate} {is_busy}: {share}");
+        }
+    }
+
+    /// A program that does nothing but raise exceptions, two thousand nanoseconds for each, of which recording takes five
+    /// times as much, and not what is assumed.
+    #[test]
+    fn what_recording_costs_does_not_matter_where_it_takes_most_of_the_time() {
+        const OWN_NS: u64 = 2_000;
+        const RECORDED_NS: u64 = 10_000;
+        let windows = 40;
+        let mut estimator = Estimator::new(900);
+        let all = WINDOW_NS / RECORDED_NS;
+        estimator.note_all(of_runs(all), WINDOW_NS, Idle::default());
+        let (mut recorded, mut total) = (0.0, 0.0);
+        for nth in 0..20 {
+            let idle = Idle {
+                runs: 1_000,
+                cpu_ns: 1_000 * (OWN_NS + 900),
+            };
+            estimator.note_idle(idle);
+            let weight = estimator.weight(windows);
+            let seen = Seen {
+                windows,
+                work: of_runs(all),
+                window_cpu_ns: WINDOW_NS,
+                other_cpu_ns: (windows - 1) * WINDOW_NS,
+                outside: RaiseCounts {
+                    runs: 1_000,
+                    ..RaiseCounts::default()
+                },
+            };
+            recorded += all as f64 * weight;
+            total += all as f64 + ((windows - 1) * WINDOW_NS / OWN_NS) as f64;
+            // From the first window on.
+            let share = recorded / total;
+            assert!((share - 1.0).abs() < 0.03, "{nth}: {share}");
+            let deviation = (estimator.add(&seen, weight) as f64).sqrt();
+            assert!(deviation < 0.1 * total, "{nth}: {deviation} of {total}");
+        }
+    }
+
+    /// Runs that each record an exception.
+    fn of_runs(runs: u64) -> RaiseCounts {
+        RaiseCounts {
+            runs,
+            raises: runs,
+            ns: runs * 5_000,
+        }
+    }
+
+    #[test]
+    fn what_is_recorded_whole_has_no_error() {
+        let seen = |raises, windows: u64| Seen {
+            windows,
+            work: RaiseCounts {
+                raises,
+                ..RaiseCounts::default()
+            },
+            window_cpu_ns: WINDOW_NS,
+            other_cpu_ns: (windows - 1) * WINDOW_NS,
+            outside: RaiseCounts::default(),
+        };
+        let mut estimator = Estimator::new(BREAKPOINT_NS);
+        assert_eq!(estimator.add(&seen(100, 1), 1.0), 0);
+        // Two more windows of about as many: as a Poisson process has it, and a little for what the probe costs.
+        assert_eq!(estimator.add(&seen(100, 3), 3.0), 615);
+        assert_eq!(estimator.add(&seen(200, 3), 3.0), 31_186);
+    }
+}
