@@ -33,7 +33,7 @@ const MAX_CREDIT_NS: f64 = 100_000_000.0;
 const LOW: f64 = 0.5;
 
 /// What a run of the probe costs the program besides the time that the probe measures, in nanoseconds: the breakpoint.
-/// For the budget; estimates have what was [measured](Estimator::new).
+/// For the budget; estimates have what was measured.
 pub(super) const BREAKPOINT_NS: u64 = 1_000;
 
 /// What recording an exception costs the program afterwards, in nanoseconds: its caches hold what the probe has read.
