@@ -85,11 +85,20 @@ impl ProbePoint {
             return Ok(None);
         }
         // The kernel emulates a `push` for a probe, and has to run an `endbr64` elsewhere.
-        let skipped = if first == ENDBR64 { ENDBR64.len() } else { 0 };
+        let skipped = skipped(&first);
         let offset = elf
             .segments()
             .file_offset(address.wrapping_add(skipped as u64), 1);
         Ok(offset.map(|offset| Self { function, offset }))
+    }
+}
+
+/// Bytes at the start of a function that do nothing.
+fn skipped(code: &[u8]) -> usize {
+    if code.starts_with(&ENDBR64) {
+        ENDBR64.len()
+    } else {
+        0
     }
 }
 
@@ -144,11 +153,7 @@ fn first_jump<S: Source>(elf: &Elf<S>, address: u64) -> Result<Option<u64>, Erro
     if !elf.initial_bytes(address, &mut code)? {
         return Ok(None);
     }
-    let skipped = if code.starts_with(&ENDBR64) {
-        ENDBR64.len()
-    } else {
-        0
-    };
+    let skipped = skipped(&code);
     let mut target = None;
     let first = &code[skipped..][..JUMP];
     let is_jump = |place: u64| target = target.or(Some(place));
