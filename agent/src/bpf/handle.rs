@@ -85,7 +85,8 @@ pub struct Bpf {
     raise_probe: Option<Box<RaiseProbe>>,
     /// [`None`] once they were taken, and where there are none.
     allocation_probes: Option<Box<AllocationProbes>>,
-    allocators: Allocators,
+    /// [`None`] where allocations are not recorded.
+    allocators: Option<Allocators>,
     /// Whether it is known where the kernel counts resident pages.
     counts_memory: bool,
 }
@@ -116,6 +117,10 @@ impl Bpf {
         let allocation_probes =
             has(Kind::is_about_allocations).then(|| AllocationProbes::load(&mut object));
         let allocation_probes = allocation_probes.transpose()?.map(Box::new);
+        let allocators = allocation_probes.is_some();
+        let allocators = allocators
+            .then(|| Allocators::take(&mut object))
+            .transpose()?;
         for (program, tracepoint) in TRACEPOINTS {
             attach(&mut object, program, tracepoint)?;
         }
@@ -167,7 +172,7 @@ impl Bpf {
             switches,
             raise_probe,
             allocation_probes,
-            allocators: Allocators::take(&mut object)?,
+            allocators,
             counts_memory,
             logger: EbpfLogger::init(&mut object)?,
             object,

@@ -142,11 +142,15 @@ impl Bpf {
 
     /// Sets where a process has the code of an allocator that replaces the C library's, or that it has none.
     pub fn set_allocator(&mut self, tgid: u32, code: Option<AllocatorCode>) {
-        self.allocators.set(tgid, code);
+        if let Some(allocators) = &mut self.allocators {
+            allocators.set(tgid, code);
+        }
     }
 
     /// Has a process that is a copy of another one have its allocator.
     pub fn copy_allocator(&mut self, tgid: u32, original: u32) {
-        self.allocators.copy(tgid, original);
+        if let Some(allocators) = &mut self.allocators {
+            allocators.copy(tgid, original);
+        }
     }
 }
