@@ -88,21 +88,13 @@ impl Session {
         }
         self.follow(event);
         let pid = event.tgid;
-        let executables = &self.examinations.executables;
         match event.kind {
             ProcessEventKind::FORKED => {
                 if !self.bpf.is_copy(pid, event.parent)? {
                     // Forked before the maps had the present state of its parent.
                     return self.begin(pid, Some(event.parent));
                 }
-                executables.add_forked(pid, event.parent);
-                self.gil_locations.copy(pid, event.parent);
-                self.raise_sites.copy(pid, event.parent);
-                self.bpf.copy_allocator(pid, event.parent);
-                self.allocation_sites.copy(pid, event.parent);
-                if self.unwind_tables.is_some() {
-                    self.bpf.share_mappings(pid, event.parent);
-                }
+                self.copy_program(pid, event.parent);
             }
             ProcessEventKind::EXECUTED | ProcessEventKind::EXITED => self.forget_program(pid),
             _ => {}
@@ -114,6 +106,18 @@ impl Session {
             Some(Step::Examine(examination)) => self.run_examination(examination),
             Some(Step::Copy(process)) => self.add_process(process, Origin::Forked, observer),
             None => Ok(()),
+        }
+    }
+
+    /// Has all that is known of the program of a process hold for one that was forked from it.
+    fn copy_program(&mut self, pid: u32, original: u32) {
+        self.examinations.executables.add_forked(pid, original);
+        self.gil_locations.copy(pid, original);
+        self.raise_sites.copy(pid, original);
+        self.bpf.copy_allocator(pid, original);
+        self.allocation_sites.copy(pid, original);
+        if self.unwind_tables.is_some() {
+            self.bpf.share_mappings(pid, original);
         }
     }
 
@@ -282,15 +286,7 @@ impl Session {
         if !self.bpf.copy_process(heir.pid, examined)? {
             return Ok(());
         }
-        let executables = &self.examinations.executables;
-        executables.add_forked(heir.pid, examined);
-        self.gil_locations.copy(heir.pid, examined);
-        self.raise_sites.copy(heir.pid, examined);
-        self.bpf.copy_allocator(heir.pid, examined);
-        self.allocation_sites.copy(heir.pid, examined);
-        if self.unwind_tables.is_some() {
-            self.bpf.share_mappings(heir.pid, examined);
-        }
+        self.copy_program(heir.pid, examined);
         self.add_process(heir, Origin::Forked, observer)
     }
 
