@@ -48,11 +48,11 @@ pub(super) struct Seen {
     pub(super) outside: RaiseCounts,
 }
 
-/// What programs did while the probe was attached and recorded nothing.
+/// What programs did in a time with the probe attached.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Idle {
-    /// Runs of the probe.
-    pub(super) runs: u64,
+pub(super) struct Measured {
+    /// What the probe did.
+    pub(super) work: RaiseCounts,
     /// CPU time of the programs, with what the probe has cost, in nanoseconds.
     pub(super) cpu_ns: u64,
 }
@@ -86,21 +86,20 @@ impl Estimator {
         }
     }
 
-    /// Takes into account that all exceptions were recorded, in so much CPU time of the programs, and none right
-    /// after that.
-    pub(super) fn note_all(&mut self, work: RaiseCounts, cpu_ns: u64, idle: Idle) {
-        let runs = work.runs.max(1) as f64;
-        self.recorded_run_ns = cpu_ns as f64 / runs;
-        let raises_per_run = work.raises as f64 / runs;
-        self.owed += idle.runs as f64 * raises_per_run;
+    /// Takes into account a time in which all exceptions were recorded, and one right after that in which none was.
+    pub(super) fn note_all(&mut self, recorded: Measured, idle: Measured) {
+        let runs = recorded.work.runs.max(1) as f64;
+        self.recorded_run_ns = recorded.cpu_ns as f64 / runs;
+        let raises_per_run = recorded.work.raises as f64 / runs;
+        self.owed += idle.work.runs as f64 * raises_per_run;
         let in_window = WINDOW_NS as f64 / self.recorded_run_ns.max(1.0) * raises_per_run;
         self.last.get_or_insert(in_window);
         self.note_idle(idle);
     }
 
-    /// Takes into account what programs did before a window.
-    pub(super) fn note_idle(&mut self, idle: Idle) {
-        self.idle_runs = self.idle_runs * REMEMBERED + idle.runs as f64;
+    /// Takes into account a time before a window, in which nothing was recorded.
+    pub(super) fn note_idle(&mut self, idle: Measured) {
+        self.idle_runs = self.idle_runs * REMEMBERED + idle.work.runs as f64;
         self.idle_cpu_ns = self.idle_cpu_ns * REMEMBERED + idle.cpu_ns as f64;
     }
 
@@ -185,16 +184,7 @@ impl Estimator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::raises::schedule::BREAKPOINT_NS;
-
-    /// So many exceptions, each of which costs 10 us.
-    fn work(raises: u64) -> RaiseCounts {
-        RaiseCounts {
-            runs: 2 * raises,
-            raises,
-            ns: raises.saturating_mul(5_000),
-        }
-    }
+    use crate::session::raises::schedule::{BREAKPOINT_NS, tests::work};
 
     /// Blocks of a program that raises `rate` exceptions in a second of its own CPU time, which it has all the time or
     /// a tenth of it; returns how many there are in the samples, over those that were raised.
@@ -244,11 +234,15 @@ mod tests {
         let windows = 40;
         let mut estimator = Estimator::new(900);
         let all = WINDOW_NS / RECORDED_NS;
-        estimator.note_all(of_runs(all), WINDOW_NS, Idle::default());
+        let recorded = Measured {
+            work: of_runs(all),
+            cpu_ns: WINDOW_NS,
+        };
+        estimator.note_all(recorded, Measured::default());
         let (mut recorded, mut total) = (0.0, 0.0);
         for nth in 0..20 {
-            let idle = Idle {
-                runs: 1_000,
+            let idle = Measured {
+                work: of_runs(1_000),
                 cpu_ns: 1_000 * (OWN_NS + 900),
             };
             estimator.note_idle(idle);

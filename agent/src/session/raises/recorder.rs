@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     estimate::SharedEstimate,
-    estimator::{Estimator, Idle, Seen},
+    estimator::{Estimator, Measured, Seen},
     schedule::{BREAKPOINT_NS, Block, Credit, Phase, Spending, WINDOW_NS},
 };
 use crate::{
@@ -24,8 +24,8 @@ const WORTH_DETACHING_NS: u64 = 15_000_000;
 /// Times for attaching the probe before a window begins, in nanoseconds.
 const LEAD_NS: std::ops::RangeInclusive<u64> = 2_000_000..=1_000_000_000;
 
-/// For how long nothing is recorded, to measure what programs do then, in nanoseconds.
-const IDLE_NS: u64 = 5_000_000;
+/// For how long it is measured what programs do while all is recorded, and nothing, in nanoseconds.
+const MEASURED_NS: u64 = 5_000_000;
 
 /// How long before a window its weight is set, in nanoseconds.
 const PUBLISHING_NS: u64 = 200_000;
@@ -111,7 +111,7 @@ impl Recorder {
         mut since_ns: u64,
         stopped: &mpsc::Receiver<()>,
     ) -> Result<Result<Phase, Stopped>, Error> {
-        let (mut counted, mut cpu_ns) = (self.probe.counts()?, self.cpu_ns());
+        let mut counted = self.probe.counts()?;
         loop {
             if wait(monotonic_ns() + LOOK_NS, stopped).is_err() {
                 return Ok(Err(Stopped));
@@ -121,40 +121,37 @@ impl Recorder {
             let ns = now_ns.saturating_sub(since_ns);
             let counts = self.probe.counts()?;
             let work = counts.since(counted);
-            let now_cpu_ns = self.cpu_ns();
             if self.credit.is_used_up(work, ns) {
                 self.spending = Spending::of(work, ns);
-                let Ok(idle) = self.measure_idle(stopped)? else {
+                let Ok(recorded) = self.measure(monotonic_ns() + MEASURED_NS, stopped)? else {
                     return Ok(Err(Stopped));
                 };
-                let all_cpu_ns = now_cpu_ns.saturating_sub(cpu_ns);
-                self.estimator.note_all(work, all_cpu_ns, idle);
+                self.publish([RaiseWindow::default(); 2])?;
+                let Ok(idle) = self.measure(monotonic_ns() + MEASURED_NS, stopped)? else {
+                    return Ok(Err(Stopped));
+                };
+                self.estimator.note_all(recorded, idle);
                 return Ok(Ok(self.next_block(monotonic_ns())));
             }
-            (counted, cpu_ns) = (counts, now_cpu_ns);
+            counted = counts;
             since_ns = now_ns;
         }
     }
 
-    /// Records nothing for a moment, with the probe attached.
-    fn measure_idle(
-        &mut self,
+    /// What the probe and the programs do until a time.
+    fn measure(
+        &self,
+        until_ns: u64,
         stopped: &mpsc::Receiver<()>,
-    ) -> Result<Result<Idle, Stopped>, Error> {
-        self.publish([RaiseWindow::default(); 2])?;
+    ) -> Result<Result<Measured, Stopped>, Error> {
         let (counts, cpu_ns) = (self.probe.counts()?, self.cpu_ns());
-        if wait(monotonic_ns() + IDLE_NS, stopped).is_err() {
+        if wait(until_ns, stopped).is_err() {
             return Ok(Err(Stopped));
         }
-        self.idle_since(counts, cpu_ns).map(Ok)
-    }
-
-    /// What programs did since then.
-    fn idle_since(&self, counts: RaiseCounts, cpu_ns: u64) -> Result<Idle, Error> {
-        Ok(Idle {
-            runs: self.probe.counts()?.since(counts).runs,
+        Ok(Ok(Measured {
+            work: self.probe.counts()?.since(counts),
             cpu_ns: self.cpu_ns().saturating_sub(cpu_ns),
-        })
+        }))
     }
 
     /// A block of which only a part has passed when the session ends.
@@ -186,12 +183,10 @@ impl Recorder {
             }
         }
         self.attach();
-        let (idle, idle_cpu_ns) = (self.probe.counts()?, self.cpu_ns());
-        if wait(start_ns.saturating_sub(PUBLISHING_NS), stopped).is_err() {
+        let Ok(idle) = self.measure(start_ns.saturating_sub(PUBLISHING_NS), stopped)? else {
             self.end_in(block);
             return Ok(Err(Stopped));
-        }
-        let idle = self.idle_since(idle, idle_cpu_ns)?;
+        };
         self.estimator.note_idle(idle);
         let weight = self.estimator.weight(block.windows);
         self.publish([block.window(weight), RaiseWindow::default()])?;

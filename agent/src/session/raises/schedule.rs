@@ -182,11 +182,11 @@ impl Credit {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// So many exceptions, each of which costs 10 us.
-    fn work(raises: u64) -> RaiseCounts {
+    pub(in super::super) fn work(raises: u64) -> RaiseCounts {
         RaiseCounts {
             runs: 2 * raises,
             raises,
