@@ -391,22 +391,25 @@ impl Search<'_> {
             .collect();
         for bias in biases {
             let head = build.interpreters_head.wrapping_add(bias);
-            let is_loaded = self
-                .mappings
-                .iter()
-                .any(|mapping| mapping.permissions.write && mapping.contains(head));
-            if is_loaded {
+            if self.is_data(head) {
                 let newest = self.process.word(head);
                 self.candidates.push(LoadedImage {
                     image: file.path.to_owned(),
                     inspected: Arc::clone(inspected),
                     bias,
-                    is_initialised: newest.map(|newest| newest != 0),
+                    // Until the dynamic linker has cleared it, it may be whatever follows the data in the file.
+                    is_initialised: newest.map(|newest| self.is_data(newest)),
                 });
             } else {
                 self.not_loaded.get_or_insert_with(|| file.path.to_owned());
             }
         }
+    }
+
+    /// Whether the process can have data at an address.
+    fn is_data(&self, address: u64) -> bool {
+        let mut mappings = self.mappings.iter();
+        mappings.any(|mapping| mapping.permissions.write && mapping.contains(address))
     }
 
     fn finish(self, files: usize, images: Vec<profile::Image>) -> Result<Interpreter, Error> {

@@ -1,8 +1,9 @@
 //! Interpreters embedded in other programs, and in files that are hard to recognise.
 
 use std::{
-    fs,
+    fs::{self, File},
     io::{Read as _, Write as _},
+    os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -192,6 +193,14 @@ fn a_library_loaded_later_is_detected_before_initialisation() {
         let detector = Detector::default();
         let before = detector.detect(&process).unwrap();
         assert_eq!(before.is_initialised, Some(false));
+        // Where the library's data ends in its file, the dynamic linker clears what follows: this may take a while.
+        let path = format!("/proc/{}/mem", child.id());
+        let memory = File::options().write(true).open(path).unwrap();
+        let head = before.interpreters_head;
+        memory.write_all_at(b".shstrta", head).unwrap();
+        let uncleared = detector.detect(&process).unwrap();
+        assert_eq!(uncleared.is_initialised, Some(false));
+        memory.write_all_at(&[0; 8], head).unwrap();
         let answer = resume(&mut child);
         let python = detector.detect(&process).unwrap();
         assert_eq!(python.is_initialised, Some(true));

@@ -122,6 +122,8 @@ def wait_for_probe():
         if b"\xcc" in (code[:1], code[4:]):
             break
         time.sleep(0.1)
+    else:
+        sys.exit("malloc has no breakpoint")
     # And the other functions.
     time.sleep(0.5)
 
