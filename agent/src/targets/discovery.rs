@@ -4,8 +4,8 @@
 //! exec, and when its executable mappings change. The last may happen often (JITs map code all the
 //! time), so the pauses between examinations of one process double until it was quiet for a while.
 //! Changes are noticed when a process is sampled. One that is not yet, because probes come with its
-//! interpreter, is examined again for some seconds after exec: reading its libraries from a disk takes
-//! a while. On a host most programs exit within milliseconds: there a program is examined when it is
+//! interpreter, is examined again for a minute after exec: reading its libraries from a disk takes a
+//! while. On a host most programs exit within milliseconds: there a program is examined when it is
 //! sampled, or some time after exec.
 //!
 //! Invariants: nothing is read here; a process has at most one examination at a time.
@@ -29,6 +29,12 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// Most examinations of a program because it is still being started: four seconds, with these pauses.
 const MAX_EARLY: u32 = 20;
+
+/// Pause between more of them.
+const LATE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Most of those: programs start slowly from a disk that is busy, or from a network.
+const MAX_LATE: u32 = 60;
 
 /// Most forked processes that wait for the examination of another one; more are examined themselves.
 const MAX_HEIRS: usize = 4096;
@@ -87,6 +93,17 @@ struct Early {
     count: u32,
     /// Whether the next one is only for that.
     is_next: bool,
+}
+
+impl Early {
+    /// The pause before the next one.
+    fn pause(&self) -> Duration {
+        if self.count < MAX_EARLY {
+            pause_after(self.count)
+        } else {
+            LATE_PAUSE
+        }
+    }
 }
 
 /// A known process.
@@ -222,8 +239,8 @@ impl Discovery {
                 // On a host programs are examined later, and most of them are never Python.
                 let may_map_python = known.early.has_executed && self.delay.is_zero();
                 let is_early = finding.is_early() || may_map_python && finding.is_not_python();
-                if due.is_none() && is_early && known.early.count < MAX_EARLY {
-                    due = Some(now + pause_after(known.early.count));
+                if due.is_none() && is_early && known.early.count < MAX_EARLY + MAX_LATE {
+                    due = Some(now + known.early.pause());
                     known.early.count += 1;
                     known.early.is_next = true;
                 }

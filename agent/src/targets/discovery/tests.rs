@@ -1,6 +1,8 @@
 //! Events of processes in every order, and what they lead to.
 
-use super::{Discovery, Examination, FIRST_PAUSE, LONGEST_PAUSE, MAX_EARLY, Step, Validity};
+use super::{
+    Discovery, Examination, FIRST_PAUSE, LONGEST_PAUSE, MAX_EARLY, MAX_LATE, Step, Validity,
+};
 use crate::{profile, targets::examiner::Examiner};
 use agent_common::record::{Header, ProcessEvent, ProcessEventKind, RecordKind};
 use std::{
@@ -119,9 +121,9 @@ fn a_program_that_was_just_executed_is_examined_again_for_a_while() {
     let mut discovery = Discovery::default();
     add(&mut discovery, id());
     assert!(discovery.next_due().is_none());
-    assert_eq!(examinations(&mut discovery), 1 + MAX_EARLY);
+    assert_eq!(examinations(&mut discovery), 1 + MAX_EARLY + MAX_LATE);
     // Another program.
-    assert_eq!(examinations(&mut discovery), 1 + MAX_EARLY);
+    assert_eq!(examinations(&mut discovery), 1 + MAX_EARLY + MAX_LATE);
     // What is noticed of it is examined as soon as ever.
     discovery.on_event(&event(ProcessEventKind::MAPPED, id(), 0));
     let soon = Instant::now() + 4 * FIRST_PAUSE;
