@@ -11,7 +11,7 @@ use agent_common::{
         MAX_EXECUTABLES, MAX_KNOWN_THREADS, MAX_LAYOUTS, MAX_MAPPINGS, MAX_PAGES, MAX_RULES,
     },
     maps::{
-        AllocationDistances, AllocatorCode, CachedCode, CodeKey, Control, LockWait, Mapping,
+        AllocationSettings, AllocatorCode, CachedCode, CodeKey, Control, LockWait, Mapping,
         PageKey, ProcessState, RaiseWindows, SYSTEM_CALLS, SwitchedThread, TableLocation,
         TrackedProcess, TrackedThread, WaitClass,
     },
@@ -101,7 +101,7 @@ pub(crate) static RAISE_WINDOWS: Array<RaiseWindows> = Array::with_max_entries(1
 
 /// Which allocations are sampled. Written by the agent, read by the probes.
 #[map]
-pub(crate) static ALLOCATION_DISTANCES: Array<AllocationDistances> = Array::with_max_entries(1, 0);
+pub(crate) static ALLOCATION_SETTINGS: Array<AllocationSettings> = Array::with_max_entries(1, 0);
 
 /// How far the allocations of each processor are from the next sample. Written and read by the probes.
 #[map]

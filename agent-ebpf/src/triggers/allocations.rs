@@ -19,6 +19,7 @@ use agent_common::{
         ALLOCATION_DISTANCES as DISTANCES, ALLOCATION_WINDOW_NS, MAX_ALLOCATION_BYTES,
         MAX_ALLOCATION_DOUBLINGS, MAX_ALLOCATION_SAMPLES, MAX_COUNTED_PROBE_NS,
     },
+    maps::AllocationSettings,
     record::ProfileKind,
 };
 use aya_ebpf::{
@@ -33,7 +34,7 @@ use aya_ebpf::{
 use crate::{
     current,
     maps::{
-        ALLOCATION_DISTANCES, ALLOCATION_SAMPLER, ALLOCATORS, DUE_ALLOCATION, LARGE_ALLOCATIONS,
+        ALLOCATION_SAMPLER, ALLOCATION_SETTINGS, ALLOCATORS, DUE_ALLOCATION, LARGE_ALLOCATIONS,
         SAMPLED_ALLOCATIONS, add, count,
     },
     sample,
@@ -198,11 +199,14 @@ fn sample_if_due(context: &ProbeContext, bytes: u64) -> u32 {
         sampled.left = left.wrapping_sub(bytes);
         return 0;
     }
+    let Some(settings) = ALLOCATION_SETTINGS.get(0) else {
+        return 0;
+    };
     let periods = 1_u64 << sampled.doublings.min(MAX_ALLOCATION_DOUBLINGS);
     adapt(sampled);
-    sampled.left = distance() << sampled.doublings.min(MAX_ALLOCATION_DOUBLINGS);
+    sampled.left = distance(settings) << sampled.doublings.min(MAX_ALLOCATION_DOUBLINGS);
     // Not before a distance was drawn.
-    if left == 0 || is_of_allocator(context) {
+    if left == 0 || settings.is_recording == 0 || is_of_allocator(context) {
         return 0;
     }
     if !current::begin_probe() {
@@ -222,11 +226,10 @@ fn sample_if_due(context: &ProbeContext, bytes: u64) -> u32 {
 
 /// Bytes from a sample to the next, of the usual period.
 #[inline(always)]
-fn distance() -> u64 {
+fn distance(settings: &AllocationSettings) -> u64 {
     // SAFETY: the helper takes no arguments.
     let drawn = unsafe { bpf_get_prandom_u32() } as usize & (DISTANCES - 1);
-    let distances = ALLOCATION_DISTANCES.get(0);
-    distances.map_or(0, |distances| distances.bytes[drawn])
+    settings.distances[drawn]
 }
 
 /// Counts a sample, and doubles the period where there are too many, or halves it again.

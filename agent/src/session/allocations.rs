@@ -19,13 +19,17 @@ use crate::{
     bpf::{AllocationCounts, AllocationProbes, Error},
 };
 
-/// How often other places are looked for, and the counts taken.
+/// How often other places are looked for.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Records allocations until this is dropped.
 pub(super) struct Allocations {
-    /// What the probes have cost so far and was not reported yet, in nanoseconds.
-    cost_ns: Arc<AtomicU64>,
+    probes: Arc<AllocationProbes>,
+    /// What a call costs, in nanoseconds; 0 until that is known.
+    call_ns: Arc<AtomicU64>,
+    /// What has been reported.
+    counted: AllocationCounts,
+    /// Detaches the probes when it is dropped.
     recording: Recording,
 }
 
@@ -34,63 +38,71 @@ impl Allocations {
     ///
     /// # Errors
     ///
-    /// When the thread cannot be started.
+    /// When the thread cannot be started, or a map not be written.
     pub(super) fn start(probes: AllocationProbes, sites: &ProbeSites) -> Result<Self> {
-        let cost_ns = Arc::new(AtomicU64::new(0));
+        let probes = Arc::new(probes);
+        let call_ns = Arc::new(AtomicU64::new(0));
         let recorder = Recorder {
-            probes,
+            probes: Arc::clone(&probes),
             places: Places::new(sites.clone()),
-            cost_ns: cost_ns.clone(),
+            call_ns: Arc::clone(&call_ns),
         };
-        let recording =
-            Recording::start(sites, |stopped, attached| recorder.run(stopped, attached))?;
-        Ok(Self { cost_ns, recording })
+        let recording = Recording::start(sites, |stopped, attached| {
+            recorder.run(stopped, attached);
+            Ok(())
+        })?;
+        let counted = probes.counts()?;
+        probes.record(true)?;
+        Ok(Self {
+            probes,
+            call_ns,
+            counted,
+            recording,
+        })
     }
 
     /// What the probes have cost the profiled processes since the last call.
-    pub(super) fn take_cost(&self) -> Duration {
-        Duration::from_nanos(self.cost_ns.swap(0, Ordering::Relaxed))
+    ///
+    /// # Errors
+    ///
+    /// When a map cannot be read.
+    pub(super) fn take_cost(&mut self) -> Result<Duration, Error> {
+        let counts = self.probes.counts()?;
+        let counted = std::mem::replace(&mut self.counted, counts);
+        let call_ns = self.call_ns.load(Ordering::Relaxed);
+        Ok(Duration::from_nanos(counts.cost_ns_since(counted, call_ns)))
     }
 
-    /// Detaches the probes: no allocation is recorded when this returns.
-    pub(super) fn stop(&mut self) {
-        self.recording.stop();
+    /// Records no more; the probes are detached while something else is done.
+    ///
+    /// # Errors
+    ///
+    /// When a map cannot be written.
+    pub(super) fn end(&self) -> Result<(), Error> {
+        self.recording.ask();
+        self.probes.record(false)
     }
 }
 
 /// Attaches the probes.
 struct Recorder {
-    probes: AllocationProbes,
+    probes: Arc<AllocationProbes>,
     places: Places,
-    cost_ns: Arc<AtomicU64>,
+    call_ns: Arc<AtomicU64>,
 }
 
 impl Recorder {
-    /// Records allocations until `stopped`; `attached` is closed when the probes are attached.
-    fn run(
-        mut self,
-        stopped: &mpsc::Receiver<()>,
-        attached: mpsc::Sender<()>,
-    ) -> Result<(), Error> {
-        let call_ns = probes::run_ns(&self.probes, ProbedFunction::Malloc).unwrap_or(0);
+    /// Has the probes where the sites say so, until `stopped`; `attached` is closed when they are attached.
+    fn run(mut self, stopped: &mpsc::Receiver<()>, attached: mpsc::Sender<()>) {
+        let call_ns = probes::run_ns(&*self.probes, ProbedFunction::Malloc).unwrap_or(0);
         debug!("a probe of allocations takes {call_ns} ns");
+        self.call_ns.store(call_ns, Ordering::Relaxed);
         self.places.follow();
-        let mut counted = self.probes.counts()?;
-        self.places.attach(&self.probes);
+        self.places.attach(&*self.probes);
         drop(attached);
-        loop {
-            let is_stopped = stopped.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout);
-            if is_stopped {
-                self.places.detach();
-            } else if self.places.follow() {
-                self.places.attach(&self.probes);
-            }
-            let counts = self.probes.counts()?;
-            let cost_ns = counts.cost_ns_since(counted, call_ns);
-            self.cost_ns.fetch_add(cost_ns, Ordering::Relaxed);
-            counted = counts;
-            if is_stopped {
-                return Ok(());
+        while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            if self.places.follow() {
+                self.places.attach(&*self.probes);
             }
         }
     }

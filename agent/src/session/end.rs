@@ -14,7 +14,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::signals::Signals;
+use super::{clock::Began, signals::Signals};
 use crate::targets::launch::Program;
 
 /// Why a capture ended.
@@ -27,6 +27,8 @@ pub enum EndReason {
 
 /// Waits for the end of a capture.
 pub struct End {
+    /// From the start of sampling on, which has not come yet.
+    duration: Option<Duration>,
     deadline: Option<Instant>,
     /// Those that have not been seen to end; [`None`] where others may start.
     processes: Option<Vec<AsyncFd<OwnedFd>>>,
@@ -61,7 +63,8 @@ impl End {
             bail!("all of these processes have ended: choose others");
         }
         Ok(Self {
-            deadline: duration.map(|duration| Instant::now() + duration),
+            duration,
+            deadline: None,
             processes: Some(processes),
             signals,
         })
@@ -71,9 +74,17 @@ impl End {
     #[must_use]
     pub fn of_time(duration: Option<Duration>, signals: Signals) -> Self {
         Self {
-            deadline: duration.map(|duration| Instant::now() + duration),
+            duration,
+            deadline: None,
             processes: None,
             signals,
+        }
+    }
+
+    /// Has the duration begin with sampling.
+    pub(super) fn begin(&mut self, began: &Began) {
+        if let Some(duration) = self.duration.take() {
+            self.deadline = Some((began.at + duration).into());
         }
     }
 

@@ -342,6 +342,7 @@ impl Session {
         program: Option<&Program>,
         observer: &mut O,
     ) -> Result<EndReason> {
+        end.begin(began);
         loop {
             tokio::select! {
                 reason = end.wait(program) => return Ok(reason),
@@ -372,21 +373,15 @@ impl Session {
         end: &mut End,
         program: Option<&Program>,
     ) -> Result<Vec<Profile>> {
-        if let Some(passes) = &mut self.passes {
-            passes.stop();
-        }
+        self.stop_recording()?;
+        let about = began.about(periods);
         if let Some(raises) = &mut self.raises {
             raises.stop();
         }
-        if let Some(allocations) = &mut self.allocations {
-            allocations.stop();
-        }
-        self.bpf.stop()?;
         if let Some(pages) = &mut self.pages {
             self.drain.read().await?;
             pages.stop();
         }
-        let about = began.about(periods);
         let kinds = self.kinds.clone();
         let mut window = self.take_window(&mut ()).await?;
         window.set_start(began.monotonic_ns);
@@ -412,6 +407,20 @@ impl Session {
             }
         };
         Ok(built.context("the thread that builds profiles has ended")??)
+    }
+
+    /// Has nothing recorded any more, of any kind.
+    fn stop_recording(&mut self) -> Result<()> {
+        if let Some(passes) = &mut self.passes {
+            passes.stop();
+        }
+        if let Some(raises) = &self.raises {
+            raises.end();
+        }
+        if let Some(allocations) = &self.allocations {
+            allocations.end()?;
+        }
+        Ok(self.bpf.stop()?)
     }
 
     /// The kinds of the profiles of samples that are recorded as this kind.

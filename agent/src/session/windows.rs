@@ -23,8 +23,8 @@ impl Session {
             let estimate = raises.take_estimate();
             window.set_unrecorded(estimate.unrecorded_ms, estimate.variance);
         }
-        if let Some(allocations) = &self.allocations {
-            window.set_probe_cost(allocations.take_cost());
+        if let Some(allocations) = &mut self.allocations {
+            window.set_probe_cost(allocations.take_cost()?);
         }
         self.settle(observer).await?;
         Ok(window)

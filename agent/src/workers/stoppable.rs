@@ -49,11 +49,16 @@ impl StoppableThread {
         self.handle.is_finished()
     }
 
+    /// Tells it to end.
+    pub fn ask(&self) {
+        // It may have ended.
+        let _ = self.stop.send(());
+    }
+
     /// Tells it to end, and waits for that; a thread that something holds up for longer than `limit` is left behind.
     /// Returns whether it has ended.
     pub fn stop(self, limit: Duration) -> bool {
-        // It may have ended.
-        let _ = self.stop.send(());
+        self.ask();
         let has_ended = self.ended.recv_timeout(limit) != Err(RecvTimeoutError::Timeout);
         if has_ended {
             // It has panicked: that was printed.

@@ -1,6 +1,6 @@
 //! Allocations, compared with what a program has asked for by its own account, which is `tracemalloc`'s.
 
-use std::{fs, process::Command, thread};
+use std::{fs, process::Command, thread, time::Duration};
 
 use agent::testing::{process::Process, python::Detector};
 use rustix::process::Signal;
@@ -12,7 +12,7 @@ use super::{
     capture::{Capture, Running},
     folded::{Folded, Frame},
     host::{Host, WINDOW, folded_report},
-    machine,
+    machine, pprof,
     program::Program,
     target::Target,
 };
@@ -151,6 +151,35 @@ fn many_large_allocations_are_estimated() {
     println!("{share} of the flood\n{}", capture.messages);
     assert!((share - 1.0).abs() < 0.1, "{share}");
     assert!(!capture.messages.contains("lost"), "{}", capture.messages);
+}
+
+/// The probes are attached before the time of the profile begins, and detached after it has ended.
+#[test]
+fn what_a_program_asks_for_in_the_time_of_a_profile_is_in_it() {
+    let _machine = machine::alone();
+    let target = Target::start(machine::one_interpreter(), "allocating_steadily");
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("allocated.pb.gz");
+    let pid = target.pid().to_string();
+    let mut options = vec!["--pid", &pid, "--event", "alloc", "--duration", "1"];
+    options.extend(["--output", file.to_str().unwrap()]);
+    Running::start(&options).finish().assert_success();
+    let profile = pprof::decode(&fs::read(file).unwrap());
+    let seconds = Duration::from_nanos(profile.duration_nanos.try_into().unwrap()).as_secs_f64();
+    let bytes = profile
+        .sample
+        .iter()
+        .map(|sample| sample.value[1])
+        .sum::<i64>();
+    let asked = Asked {
+        function: "<module>".into(),
+        size: 300_000.0,
+        calls: 1_000.0 * seconds,
+    };
+    let found = number(bytes.try_into().unwrap());
+    println!("{found} of {} bytes in {seconds} s", asked.bytes());
+    let error = (found - asked.bytes()).abs();
+    assert!(error <= 5.0 * asked.standard_error(), "{error}");
 }
 
 /// Allocators that replace the C library's: the package, and what the name of the file begins with.

@@ -1,11 +1,15 @@
 //! The probes in allocators, which run where a thread asks for memory.
 
-use std::{collections::HashMap, path::Path};
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
 
 use agent_common::{
     counter::Counter,
     limits::{ALLOCATION_DISTANCES, ALLOCATION_PERIOD_BYTES},
-    maps::AllocationDistances,
+    maps::AllocationSettings,
 };
 use aya::{
     Ebpf,
@@ -39,13 +43,14 @@ const ON_ALLOCATION: &str = "on_allocation";
 /// The only value: the number of [`ON_ALLOCATION`]. Written by the agent, read by the BPF programs.
 const SAMPLER: &str = "ALLOCATION_SAMPLER";
 
-/// The only value: [`AllocationDistances`]. Written by the agent, read by the BPF programs.
-const DISTANCES: &str = "ALLOCATION_DISTANCES";
+/// The only value: [`AllocationSettings`]. Written by the agent, read by the BPF programs.
+const SETTINGS: &str = "ALLOCATION_SETTINGS";
 
-/// The probes of allocations, for a thread of its own.
+/// The probes of allocations.
 pub struct AllocationProbes {
     programs: HashMap<ProbedFunction, ProgramFd>,
     counters: CounterMap,
+    settings: Mutex<Array<MapData, AllocationSettings>>,
     /// The kernel empties it when nobody has it open.
     _sampler: ProgramArray<MapData>,
 }
@@ -66,12 +71,10 @@ impl AllocationProbes {
     /// Loads the programs, and tries one of them.
     pub(in crate::bpf) fn load(object: &mut Ebpf) -> Result<Self, Error> {
         let (programs, sampler) = Self::check(object)?;
-        let mut distances: Array<MapData, AllocationDistances> = maps::take(object, DISTANCES)?;
-        let set = distances.set(0, distances_of(ALLOCATION_PERIOD_BYTES), 0);
-        set.map_err(map_error("write", DISTANCES))?;
         Ok(Self {
             programs,
             counters: CounterMap::again(object)?,
+            settings: Mutex::new(maps::take(object, SETTINGS)?),
             _sampler: sampler,
         })
     }
@@ -90,6 +93,22 @@ impl AllocationProbes {
             super::check(program)?;
         }
         Ok((programs, sampler))
+    }
+
+    /// Has allocations recorded, or not any more; at first they are not.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when the settings cannot be written.
+    pub fn record(&self, is_recording: bool) -> Result<(), Error> {
+        let settings = AllocationSettings {
+            is_recording: is_recording.into(),
+            distances: distances_of(ALLOCATION_PERIOD_BYTES),
+        };
+        // A system call: no thread panics in it.
+        let mut map = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        let set = map.set(0, settings, 0);
+        set.map_err(map_error("write", SETTINGS))
     }
 
     /// What they have counted so far.
@@ -126,14 +145,14 @@ impl Probes for AllocationProbes {
     clippy::cast_sign_loss,
     reason = "numbers far below 2^53, and the distances are positive"
 )]
-fn distances_of(period: u64) -> AllocationDistances {
+fn distances_of(period: u64) -> [u64; ALLOCATION_DISTANCES] {
     let parts = ALLOCATION_DISTANCES as f64;
-    let mut bytes = [0; ALLOCATION_DISTANCES];
-    for (nth, bytes) in bytes.iter_mut().enumerate() {
+    let mut distances = [0; ALLOCATION_DISTANCES];
+    for (nth, bytes) in distances.iter_mut().enumerate() {
         let share = (nth as f64 + 0.5) / parts;
         *bytes = ((-(-share).ln_1p() * period as f64) as u64).max(1);
     }
-    AllocationDistances { bytes }
+    distances
 }
 
 #[cfg(test)]
@@ -143,7 +162,7 @@ mod tests {
 
     #[test]
     fn distances_have_the_mean_and_the_spread_of_the_exponential_distribution() {
-        let AllocationDistances { bytes } = distances_of(ALLOCATION_PERIOD_BYTES);
+        let bytes = distances_of(ALLOCATION_PERIOD_BYTES);
         let count = bytes.len() as f64;
         let period = ALLOCATION_PERIOD_BYTES as f64;
         let mean = bytes.iter().map(|it| *it as f64).sum::<f64>() / count;

@@ -37,6 +37,13 @@ impl Recording {
         Ok(Self(Some(thread)))
     }
 
+    /// Has the thread end soon.
+    pub(in crate::session) fn ask(&self) {
+        if let Some(thread) = &self.0 {
+            thread.ask();
+        }
+    }
+
     /// Detaches the probes: nothing is recorded when this returns.
     pub(in crate::session) fn stop(&mut self) {
         if let Some(thread) = self.0.take() {

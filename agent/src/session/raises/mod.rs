@@ -55,6 +55,11 @@ impl Raises {
         self.estimate.take()
     }
 
+    /// Records no more, in a moment: to detach the probe takes longer.
+    pub(super) fn end(&self) {
+        self.recording.ask();
+    }
+
     /// Detaches the probe: no exception is recorded when this returns.
     pub(super) fn stop(&mut self) {
         self.recording.stop();
