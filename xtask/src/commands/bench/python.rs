@@ -4,11 +4,12 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Result, anyhow};
 use xtask::interpreters::{Interpreter, pyenv};
 use xtask::process::{capture, is_executable};
 
 use super::agent::{Capture, Stacks};
+use super::bpf::Accounting;
 use super::workload::{Workload, directory};
 
 /// Minor versions of Python 3 that are looked for, the newest first.
@@ -25,11 +26,16 @@ pub(super) fn full_version(python: &Interpreter) -> Result<String> {
 
 /// The newest interpreter on this machine that the agent supports.
 pub(super) fn newest(agent: &Path) -> Result<Interpreter> {
-    LOOKED_FOR
-        .rev()
-        .filter_map(find)
-        .find(|python| is_supported(agent, python))
-        .context("the agent supports no Python 3 of this machine: install python3")
+    // The first sample of a capture is a run of its program.
+    let _accounting = Accounting::enable()?;
+    let mut failure = anyhow!("install python3");
+    for python in LOOKED_FOR.rev().filter_map(find) {
+        match try_it(agent, &python) {
+            Ok(()) => return Ok(python),
+            Err(error) => failure = error.context(format!("with {}", python.path.display())),
+        }
+    }
+    Err(failure.context("the agent supports no Python 3 of this machine"))
 }
 
 /// An old version, if this machine has one.
@@ -52,13 +58,11 @@ fn find(minor: u32) -> Option<Interpreter> {
         .find_map(|program| Interpreter::at(&program).ok())
 }
 
-fn is_supported(agent: &Path, python: &Interpreter) -> bool {
-    let try_it = || -> Result<()> {
-        let sleeper = Workload::start(python, "asleep", None)?;
-        let output = directory()?.join("supported.folded");
-        let duration = std::time::Duration::from_millis(500);
-        Capture::start(agent, sleeper.pid(), 99, duration, &output, Stacks::Whole)?.finish()?;
-        Ok(())
-    };
-    try_it().is_ok()
+/// Profiles an idle process for a moment.
+fn try_it(agent: &Path, python: &Interpreter) -> Result<()> {
+    let sleeper = Workload::start(python, "asleep", None)?;
+    let output = directory()?.join("supported.folded");
+    let duration = std::time::Duration::from_millis(500);
+    Capture::start(agent, sleeper.pid(), 99, duration, &output, Stacks::Whole)?.finish()?;
+    Ok(())
 }

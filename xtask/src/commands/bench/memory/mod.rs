@@ -25,7 +25,6 @@ use xtask::interpreters::Interpreter;
 use xtask::process::is_root;
 
 use super::super::build;
-use super::bpf::Accounting;
 use super::machine::Machine;
 use super::{memray, python};
 use contender::Tools;
@@ -59,7 +58,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     let agent = options.agent.clone().map_or_else(build::agent, Ok)?;
     let python = match &options.python {
         Some(path) => Interpreter::at(path)?,
-        None => newest(&agent)?,
+        None => python::newest(&agent)?,
     };
     let version = python::full_version(&python)?;
     let tools = tools(agent, python)?;
@@ -117,12 +116,6 @@ pub(super) fn run(options: &Options) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The newest interpreter, to find which the kernel has to account for the time of programs.
-fn newest(agent: &Path) -> Result<Interpreter> {
-    let _accounting = Accounting::enable()?;
-    python::newest(agent)
 }
 
 fn tools(agent: PathBuf, python: Interpreter) -> Result<Tools> {
