@@ -202,11 +202,15 @@ fn sample_if_due(context: &ProbeContext, bytes: u64) -> u32 {
     let Some(settings) = ALLOCATION_SETTINGS.get(0) else {
         return 0;
     };
+    if settings.is_recording == 0 {
+        sampled.left = 0;
+        return 0;
+    }
     let periods = 1_u64 << sampled.doublings.min(MAX_ALLOCATION_DOUBLINGS);
     adapt(sampled);
     sampled.left = distance(settings) << sampled.doublings.min(MAX_ALLOCATION_DOUBLINGS);
     // Not before a distance was drawn.
-    if left == 0 || settings.is_recording == 0 || is_of_allocator(context) {
+    if left == 0 || is_of_allocator(context) {
         return 0;
     }
     if !current::begin_probe() {

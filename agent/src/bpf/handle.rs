@@ -117,10 +117,10 @@ impl Bpf {
         let allocation_probes =
             has(Kind::is_about_allocations).then(|| AllocationProbes::load(&mut object));
         let allocation_probes = allocation_probes.transpose()?.map(Box::new);
-        let allocators = allocation_probes.is_some();
-        let allocators = allocators
-            .then(|| Allocators::take(&mut object))
-            .transpose()?;
+        let allocators = match allocation_probes {
+            Some(_) => Some(Allocators::take(&mut object)?),
+            None => None,
+        };
         for (program, tracepoint) in TRACEPOINTS {
             attach(&mut object, program, tracepoint)?;
         }
