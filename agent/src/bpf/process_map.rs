@@ -185,14 +185,17 @@ impl ProcessMap {
         })
     }
 
-    /// Whether two processes have equal entries.
-    pub(super) fn are_equal(&self, tgid: u32, other: u32) -> Result<bool, Error> {
+    /// Whether a process still has the entry of the one that it was forked from, or has ended.
+    pub(super) fn is_copy(&self, tgid: u32, parent: u32) -> Result<bool, Error> {
         let entry = |tgid: u32| match self.processes.get(&tgid, 0) {
             Ok(process) => Ok(Some(process)),
             Err(MapError::KeyNotFound) => Ok(None),
             Err(source) => Err(map_error("read", PROCESSES)(source)),
         };
-        Ok(entry(tgid)? == entry(other)?)
+        Ok(match entry(tgid)? {
+            Some(process) => entry(parent)? == Some(process),
+            None => true,
+        })
     }
 
     /// Changes an entry; [`false`] where the process has ended meanwhile.

@@ -46,3 +46,21 @@ fn new_executables_leave_the_rate_and_the_samples_of_others_as_they_are() {
         "{samples} samples where {due} were due"
     );
 }
+
+/// Most of them end before the agent hears of them.
+#[test]
+fn programs_that_end_at_once_are_not_examined() {
+    const PROGRAMS: u32 = 1_000;
+    let _machine = machine::alone();
+    let host = Host::start("");
+    let examined = || host.metrics()["profiling_agent_jobs_total{lane=\"processes\"}"];
+    let before = examined();
+    for _ in 0..PROGRAMS {
+        assert!(Command::new("/bin/true").status().unwrap().success());
+    }
+    let count = examined() - before;
+    println!("{count} examinations");
+    // Those that are sampled are, and what else runs on the machine.
+    assert!(count < f64::from(PROGRAMS / 4), "{count}");
+    host.stop();
+}

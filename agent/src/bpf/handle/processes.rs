@@ -81,14 +81,14 @@ impl Bpf {
         self.processes.update(tgid, interpreter)
     }
 
-    /// Whether the entry of a forked process still equals its parent's. It does not where the agent
-    /// has changed one of them since the fork.
+    /// Whether a forked process still has the entry of its parent, or has ended. Neither is so where the agent
+    /// has changed one of the entries since the fork.
     ///
     /// # Errors
     ///
     /// [`Error::Map`] when the map cannot be read.
     pub fn is_copy(&self, tgid: u32, parent: u32) -> Result<bool, Error> {
-        self.processes.are_equal(tgid, parent)
+        self.processes.is_copy(tgid, parent)
     }
 
     /// Gives a forked process the interpreter and the mappings of another one, of which it is a copy;
