@@ -18,7 +18,7 @@ mod program;
 mod rise;
 mod table;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use xtask::interpreters::Interpreter;
