@@ -179,11 +179,22 @@ impl Text<'_> {
                 format!("waiting for the GIL, held by {holder}")
             }
             ("gil", None, _) => "waiting for the GIL".to_owned(),
-            ("lock", _, Some(lock)) => format!("waiting for the lock {}", printable(lock)),
+            ("lock", _, Some(lock)) => waiting_for_lock(lock),
             ("other", ..) => "waiting".to_owned(),
             _ => format!("waiting: {wait}"),
         }
     }
+}
+
+/// That a thread waits for a lock, by its name: `Pool.jobs (Queue at 0x7f…)`, or `RLock at 0x7f…` where no variable is
+/// known that refers to it.
+fn waiting_for_lock(name: &str) -> String {
+    let article = if name.ends_with(')') {
+        "the lock"
+    } else {
+        "the"
+    };
+    format!("waiting for {article} {}", printable(name))
 }
 
 /// For how long a thread has waited, where that is seconds.
@@ -384,6 +395,12 @@ Thread 9 \"worker\": waiting for the lock Pool.jobs (Queue at 0x7f00) for 1m 1s 
 Thread 10 \"quick\": no stack was proved in 500 ms; last seen waiting
 "
         );
+    }
+
+    #[test]
+    fn a_lock_without_a_name_is_named_by_its_class() {
+        let wait = waiting_for_lock("lock at 0x7f00");
+        assert_eq!(wait, "waiting for the lock at 0x7f00");
     }
 
     #[test]
