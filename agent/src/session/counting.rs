@@ -307,7 +307,12 @@ impl Counting {
                 received.events.processes.push(event);
             }
             Ok(Record::AbsentPage(page)) => received.events.absent_pages.push(page),
-            Ok(Record::WantedTable(wanted)) => received.events.wanted_tables.push(wanted),
+            Ok(Record::WantedTable(wanted)) => {
+                if let Some(snapshot) = &self.snapshot {
+                    snapshot.ask_for_table();
+                }
+                received.events.wanted_tables.push(wanted);
+            }
             Ok(_) | Err(_) => self.windows.add_malformed(),
         }
     }

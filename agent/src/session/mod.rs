@@ -86,7 +86,7 @@ use anyhow::{Context as _, Result};
 use tokio::{
     sync::oneshot,
     task::spawn_blocking,
-    time::{Interval, MissedTickBehavior, interval, sleep_until, timeout_at},
+    time::{Interval, MissedTickBehavior, interval, sleep_until, timeout, timeout_at},
 };
 use tracing::warn;
 
@@ -100,7 +100,7 @@ use self::{
     raises::Raises,
     rescan_schedule::RescanSchedule,
     seed::random_seed,
-    settings::{counting_of, load_options, passes_of},
+    settings::{counting_of, large_tables, load_options, passes_of},
     unwind_tables::UnwindTables,
 };
 use crate::{
@@ -118,6 +118,9 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// Most time until the processes that run already have been examined when sampling starts.
 const START_LIMIT: Duration = Duration::from_secs(10);
+
+/// Most time after that until their unwind tables are loaded.
+const TABLES_LIMIT: Duration = Duration::from_secs(2);
 
 /// Most time for building a profile after a signal has ended the capture. Look-ups end long before, by
 /// [`Haste`]; what is left takes longer only where other processes use the CPUs, and is no reason to
@@ -192,9 +195,9 @@ impl Session {
         let options = load_options(settings, &scope, hash_seed);
         let raise_sites = ProbeSites::new("exceptions", scope.has_known_processes());
         let loading = spawn_blocking(move || Bpf::load(&options));
-        let mut unwind_tables = settings
-            .native
-            .then(|| UnwindTables::new(examinations.workers.clone()));
+        let mut unwind_tables = settings.native.then(|| {
+            UnwindTables::new(large_tables(settings, &scope), examinations.workers.clone())
+        });
         if let Some(tables) = &mut unwind_tables {
             // The first tables are compiled while the kernel verifies the programs.
             for (pid, mapped) in scope.mapped() {
@@ -289,7 +292,7 @@ impl Session {
             let executables = &self.examinations.executables;
             let prepared = tables.prepare(&mut self.bpf, executables);
             // Later tables are put to use as they come.
-            if let Ok(prepared) = timeout_at(deadline.into(), prepared).await {
+            if let Ok(prepared) = timeout(TABLES_LIMIT, prepared).await {
                 prepared?;
             }
         }

@@ -59,6 +59,9 @@ impl Session {
             for wanted in &events.wanted_tables {
                 tables.request(&examinations.executables, wanted);
             }
+            if !events.wanted_tables.is_empty() {
+                self.note_tables();
+            }
         }
         let mut result = Ok(());
         for event in &events.processes {

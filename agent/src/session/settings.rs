@@ -1,6 +1,6 @@
 //! How a session samples.
 
-use super::{counting::Counting, scope::Scope};
+use super::{counting::Counting, scope::Scope, unwind_tables::LargeTables};
 use crate::{
     bpf::LoadOptions,
     profile::{CPU, Kind, Periods, RecordedExceptions},
@@ -86,6 +86,17 @@ pub(super) fn counting_of(settings: &Settings) -> Counting {
     match settings.times {
         SampleTimes::Kept => counting.with_times(),
         SampleTimes::Dropped => counting,
+    }
+}
+
+/// When the unwind tables of large files are compiled: a capture of some processes has all of them at its start. A
+/// snapshot waits for those that it needs.
+pub(super) fn large_tables(settings: &Settings, scope: &Scope) -> LargeTables {
+    let is_host = matches!(scope, Scope::Host { .. });
+    if is_host || settings.records.snapshot.is_some() {
+        LargeTables::WhenNeeded
+    } else {
+        LargeTables::Ahead
     }
 }
 

@@ -52,4 +52,13 @@ impl Session {
             () = sleep(left) => Ok(EndReason::TimeOver),
         }
     }
+
+    /// Tells the snapshot, if one is taken, whether unwind tables are being loaded.
+    pub(super) fn note_tables(&self) {
+        if let (Some(snapshot), Some(tables)) =
+            (&self.pass_settings.records.snapshot, &self.unwind_tables)
+        {
+            snapshot.set_tables(tables.is_loading(), tables.ended());
+        }
+    }
 }

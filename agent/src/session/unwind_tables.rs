@@ -20,15 +20,32 @@ use crate::{
     workers::{Failure, Lane, Subject, Workers},
 };
 
+/// Most bytes of call-frame information of an executable whose table is compiled in milliseconds.
+const MAX_SMALL: u64 = 4 << 20;
+
+/// The same of one that is compiled ahead all the same, in half a second: the largest library
+/// of TensorFlow has 31 MB.
+const MAX_LARGE: u64 = 40 << 20;
+
 /// Time for the compilation of a table.
 const COMPILATION_LIMIT: Duration = Duration::from_secs(20);
 
 /// Time for loading tables, which waits for the kernel alone.
 const LOAD_LIMIT: Duration = Duration::from_secs(600);
 
+/// When the tables of large files are compiled, which takes up to a second for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LargeTables {
+    /// When a sample needs them: most are never needed.
+    WhenNeeded,
+    /// With all others, so that the first stacks are complete.
+    Ahead,
+}
+
 /// Unwind tables of the targets' executables.
 pub(super) struct UnwindTables {
     tables: TableSet,
+    large: LargeTables,
     workers: Workers,
     /// Tables that are being compiled or loaded.
     jobs: JoinSet<TableJob>,
@@ -38,6 +55,8 @@ pub(super) struct UnwindTables {
     /// kernel, however many they are.
     compiled: Vec<executables::NewTable>,
     is_loading: bool,
+    /// Jobs that have ended.
+    ended: usize,
     /// Times that the mappings of a process found no room.
     left_out: u64,
     /// Unloaded tables whose memory is to be given back.
@@ -68,14 +87,16 @@ pub(super) enum TableJob {
 }
 
 impl UnwindTables {
-    pub(super) fn new(workers: Workers) -> Self {
+    pub(super) fn new(large: LargeTables, workers: Workers) -> Self {
         Self {
             tables: TableSet::new(marked_code),
+            large,
             workers,
             jobs: JoinSet::new(),
             done: Vec::new(),
             compiled: Vec::new(),
             is_loading: false,
+            ended: 0,
             left_out: 0,
             unloaded: 0,
             is_unloading: false,
@@ -92,7 +113,7 @@ impl UnwindTables {
         }
     }
 
-    /// Loads the mappings of a process and starts to compile the smaller ones of its new tables.
+    /// Loads the mappings of a process and starts to compile its new tables that are not left for later.
     pub(super) fn add_process(
         &mut self,
         bpf: &mut Bpf,
@@ -114,13 +135,27 @@ impl UnwindTables {
         Ok(())
     }
 
-    /// Starts to compile the smaller ones of the new tables of a process.
+    /// Starts to compile the new tables of a process that are not left for later.
     pub(super) fn begin(&mut self, executables: &Executables, pid: u32) {
+        let most_bytes = match self.large {
+            LargeTables::WhenNeeded => MAX_SMALL,
+            LargeTables::Ahead => MAX_LARGE,
+        };
         for executable in executables.of_process(pid) {
-            if let Some(job) = self.tables.request_if_small(&executable) {
+            if let Some(job) = self.tables.request_ahead(&executable, most_bytes) {
                 self.compile(job);
             }
         }
+    }
+
+    /// Whether any table is being compiled or loaded.
+    pub(super) fn is_loading(&self) -> bool {
+        !self.jobs.is_empty() || !self.done.is_empty()
+    }
+
+    /// How many times a table was compiled, loaded or unloaded.
+    pub(super) fn ended(&self) -> usize {
+        self.ended
     }
 
     /// Waits for the tables that are being compiled, so that the first stacks are complete.
@@ -172,6 +207,7 @@ impl UnwindTables {
     ) -> Result<()> {
         let mut compiled = Vec::new();
         let mut result = Ok(());
+        self.ended += done.len();
         for done in done {
             match done {
                 TableJob::Compiled(compilation) => compiled.push(compilation),

@@ -50,10 +50,7 @@ impl Session {
         match wake.0 {
             Cause::Events(events) => self.act_on(&events, observer),
             Cause::Examined(examined) => self.accept(*examined, observer),
-            Cause::Tables(done) => match &mut self.unwind_tables {
-                Some(tables) => tables.advance(&mut self.bpf, &self.examinations.executables, done),
-                None => Ok(()),
-            },
+            Cause::Tables(done) => self.advance_tables(done),
             Cause::Answered(answer) => self.on_answer(answer, observer),
             Cause::Due => {
                 let mut result = Ok(());
@@ -76,6 +73,17 @@ impl Session {
                 self.rescan_after_loss(observer)
             }
         }
+    }
+}
+
+impl Session {
+    fn advance_tables(&mut self, done: Vec<TableJob>) -> Result<()> {
+        let Some(tables) = &mut self.unwind_tables else {
+            return Ok(());
+        };
+        let result = tables.advance(&mut self.bpf, &self.examinations.executables, done);
+        self.note_tables();
+        result
     }
 }
 

@@ -202,7 +202,8 @@ impl Passer {
         if head.on_cpu != 0 {
             known.reset();
         }
-        if known.again_ns != 0 && now_ns >= known.again_ns {
+        let is_moment = self.records.snapshot.is_some();
+        if known.again_ns != 0 && (is_moment || now_ns >= known.again_ns) {
             known.again_ns = 0;
             // It is read in the next pass.
             self.shared.visits().forget(head.tid);

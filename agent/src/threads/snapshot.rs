@@ -4,7 +4,7 @@
 //! its own context. No two stacks are of the same instant.
 //!
 //! Invariants: a thread has the first stack that is proved; only one with frames missing that may be there a moment
-//! later is replaced. What is remembered is bounded.
+//! later is replaced, and unwind tables are waited for as long as any is being loaded. What is remembered is bounded.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,6 +29,10 @@ const LEAST_PASSES: u64 = 2;
 
 /// Passes in which a thread that does not run is proved, as a rule.
 const PASSES_TO_PROVE: u64 = 3;
+
+/// Passes in which a stack is read again that lacks an unwind table, and in which whoever loads the table has heard
+/// of it.
+const PASSES_TO_READ_AGAIN: u64 = 4;
 
 /// The stacks of all threads. Clones are the same.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +63,12 @@ struct State {
     /// Threads that have no stack yet that is final, as the last pass has seen them.
     missing: HashSet<Key>,
     passes: u64,
+    /// Whether unwind tables are asked for, or are being loaded.
+    is_loading: bool,
+    /// Steps in which tables were loaded so far.
+    steps: usize,
+    /// The pass after which a stack that lacks a table would have it if it were loaded.
+    tables_until: u64,
 }
 
 /// Process and thread.
@@ -96,8 +106,19 @@ pub struct ProvedStack {
     pub since_ns: u64,
     /// See [`Self::since_ns`].
     pub until_ns: u64,
-    /// Whether no frame is missing that may be there a moment later.
-    is_final: bool,
+    lacks: Lacks,
+    /// Passes before it was found.
+    pass: u64,
+}
+
+/// What a stack lacks that may be there a moment later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Lacks {
+    Nothing,
+    /// Native frames above those of a file whose unwind table is not loaded.
+    Table,
+    /// Frames in memory that could not be read.
+    Memory,
 }
 
 impl Snapshot {
@@ -129,6 +150,7 @@ impl Snapshot {
     /// Takes over what a pass has found.
     pub fn add_batch(&self, batch: &Batch) {
         let mut state = self.state();
+        state.is_loading |= !batch.wanted_tables.is_empty();
         let until_ns = monotonic_ns();
         let locks: HashMap<Key, u64> = batch
             .lock_waits
@@ -173,8 +195,12 @@ impl Snapshot {
                 rest,
                 since_ns: sample.time_ns,
                 until_ns,
-                // What a pass cannot read it cannot read a moment later.
-                is_final: true,
+                lacks: match sample.native_status {
+                    NativeUnwindStatus::NO_TABLE => Lacks::Table,
+                    // Memory that a pass cannot read it cannot read a moment later.
+                    _ => Lacks::Nothing,
+                },
+                pass: state.passes,
             });
             state.add(key, sample.wait, stack);
         }
@@ -191,7 +217,8 @@ impl Snapshot {
         state.missing = seen.into_iter().filter(missing).collect();
         let runs = |it: &RunningThread| !it.is_runnable && !state.has_final((it.tgid, it.tid));
         let is_running = batch.running.iter().any(runs);
-        let is_slow = state.passes >= PASSES_TO_PROVE && !state.missing.is_empty();
+        let mut missing = state.missing.iter();
+        let is_slow = state.passes >= PASSES_TO_PROVE && missing.any(|key| !state.has_stack(*key));
         if is_running || is_slow {
             self.advance(SnapshotProgress::NeedsSamples);
         }
@@ -205,7 +232,7 @@ impl Snapshot {
         }
         let mut state = self.state();
         let key = key(sample);
-        let is_final = is_final(sample);
+        let lacks = lacks(sample);
         let sample = Sample {
             kind: ProfileKind::WALL,
             value: 1,
@@ -222,13 +249,29 @@ impl Snapshot {
             rest: None,
             since_ns: sample.time_ns,
             until_ns: sample.time_ns,
-            is_final,
+            lacks,
+            pass: state.passes,
         };
         state.add(key, WaitReason::NONE, Some(stack));
-        if is_final {
+        if lacks == Lacks::Nothing {
             state.missing.remove(&key);
         }
         self.check(&state);
+    }
+
+    /// Notes that an unwind table is asked for: it is waited for until [`Self::set_tables`] says more.
+    pub fn ask_for_table(&self) {
+        self.state().is_loading = true;
+    }
+
+    /// Notes whether unwind tables are being loaded, and how many steps towards that were made. Stacks that lack one
+    /// are read again until then.
+    pub fn set_tables(&self, is_loading: bool, steps: usize) {
+        let mut state = self.state();
+        if state.steps != steps {
+            state.tables_until = state.passes + PASSES_TO_READ_AGAIN;
+        }
+        (state.is_loading, state.steps) = (is_loading, steps);
     }
 
     /// Notes whether each thread has its stack.
@@ -252,6 +295,16 @@ impl Snapshot {
     }
 }
 
+impl ProvedStack {
+    /// Whether another one of its thread takes its place.
+    fn yields_to(&self, other: &Self) -> bool {
+        match (self.lacks, other.lacks) {
+            (Lacks::Table, Lacks::Table) => true,
+            (known, new) => new < known,
+        }
+    }
+}
+
 impl State {
     /// Notes that a thread was seen, with its stack if it is proved.
     fn add(&mut self, key: Key, seen: WaitReason, stack: Option<ProvedStack>) {
@@ -266,19 +319,27 @@ impl State {
         });
         thread.seen = seen;
         if let Some(stack) = stack
-            && thread
-                .stack
-                .is_none_or(|known| !known.is_final && stack.is_final)
+            && thread.stack.is_none_or(|known| known.yields_to(&stack))
         {
             thread.stack = Some(stack);
         }
     }
 
-    /// Whether a thread has its stack. One of more than are remembered is not waited for.
+    fn has_stack(&self, key: Key) -> bool {
+        let thread = self.threads.get(&key);
+        thread.is_some_and(|thread| thread.stack.is_some())
+    }
+
+    /// Whether a thread has its final stack. One of more than are remembered is not waited for.
     fn has_final(&self, key: Key) -> bool {
+        let is_final = |stack: ProvedStack| match stack.lacks {
+            Lacks::Nothing => true,
+            Lacks::Table => !self.is_loading && stack.pass > self.tables_until,
+            Lacks::Memory => false,
+        };
         self.threads
             .get(&key)
-            .is_none_or(|thread| thread.stack.is_some_and(|stack| stack.is_final))
+            .is_none_or(|thread| thread.stack.is_some_and(is_final))
     }
 }
 
@@ -291,141 +352,22 @@ fn is_proved(sample: &Sample) -> bool {
     sample.python_status != PythonUnwindStatus::TORN
 }
 
-/// Whether no frame of a sample of CPU time is missing that the next one may have: a page that was not resident, a
-/// table that was not loaded.
-fn is_final(sample: &Sample) -> bool {
-    let is_missing = matches!(
+/// What a sample of CPU time lacks that the next one may have.
+fn lacks(sample: &Sample) -> Lacks {
+    let is_python_missing = matches!(
         sample.python_status,
         PythonUnwindStatus::THREAD_FAULT
             | PythonUnwindStatus::FRAME_FAULT
             | PythonUnwindStatus::BAD_POINTER
             | PythonUnwindStatus::CYCLE
-    ) || matches!(
-        sample.native_status,
-        NativeUnwindStatus::NO_TABLE | NativeUnwindStatus::FAULT | NativeUnwindStatus::UNMAPPED
     );
-    !is_missing
+    match sample.native_status {
+        NativeUnwindStatus::FAULT | NativeUnwindStatus::UNMAPPED => Lacks::Memory,
+        _ if is_python_missing => Lacks::Memory,
+        NativeUnwindStatus::NO_TABLE => Lacks::Table,
+        _ => Lacks::Nothing,
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use agent_common::record::{Header, MemoryType, RecordKind};
-
-    use super::*;
-
-    fn sample(tid: u32, stack: u64, wait: WaitReason) -> Sample {
-        Sample {
-            header: Header {
-                kind: RecordKind::SAMPLE,
-                reserved: 0,
-                bytes: 72,
-            },
-            time_ns: 5,
-            stack,
-            native_stack: 0,
-            tgid: 1,
-            tid,
-            value: 100,
-            count: 1,
-            kind: ProfileKind::WALL,
-            python_status: PythonUnwindStatus::COMPLETE,
-            holds_gil: 0,
-            collects_garbage: 0,
-            native_status: NativeUnwindStatus::COMPLETE,
-            wait,
-            memory: MemoryType::NONE,
-            task: 0,
-        }
-    }
-
-    fn running(tid: u32, stack: u64, python_status: PythonUnwindStatus) -> Sample {
-        Sample {
-            kind: ProfileKind::CPU,
-            python_status,
-            ..sample(tid, stack, WaitReason::NONE)
-        }
-    }
-
-    /// A pass in which thread 2 sleeps and thread 3 runs.
-    fn batch() -> Batch {
-        let mut batch = Batch::default();
-        batch.samples.push(sample(2, 7, WaitReason::SLEEP));
-        batch.running.push(RunningThread {
-            tgid: 1,
-            tid: 3,
-            elapsed_ns: 100,
-            is_runnable: false,
-            holds_gil: None,
-        });
-        batch
-    }
-
-    fn progress(snapshot: &Snapshot) -> SnapshotProgress {
-        *snapshot.0.progress.borrow()
-    }
-
-    fn is_complete(snapshot: &Snapshot) -> bool {
-        progress(snapshot) == SnapshotProgress::Complete
-    }
-
-    fn stack(snapshot: &Snapshot, tid: u32) -> Option<u64> {
-        let threads = snapshot.threads();
-        let thread = threads.iter().find(|thread| thread.tid == tid)?;
-        Some(thread.stack?.sample.stack)
-    }
-
-    #[test]
-    fn it_is_complete_when_each_thread_has_its_stack() {
-        let snapshot = Snapshot::default();
-        assert_eq!(progress(&snapshot), SnapshotProgress::Passes);
-        snapshot.add_batch(&batch());
-        snapshot.add_batch(&batch());
-        assert_eq!(progress(&snapshot), SnapshotProgress::NeedsSamples);
-        assert_eq!((stack(&snapshot, 2), stack(&snapshot, 3)), (Some(7), None));
-        snapshot.add_sample(&running(3, 8, PythonUnwindStatus::COMPLETE));
-        assert!(is_complete(&snapshot));
-        assert_eq!(stack(&snapshot, 3), Some(8));
-    }
-
-    #[test]
-    fn a_deadlock_needs_a_second_pass() {
-        let snapshot = Snapshot::default();
-        let mut batch = batch();
-        batch.running.clear();
-        snapshot.add_batch(&batch);
-        assert_eq!(progress(&snapshot), SnapshotProgress::Passes);
-        snapshot.add_batch(&batch);
-        assert!(is_complete(&snapshot));
-    }
-
-    #[test]
-    fn the_first_stack_stays_unless_frames_are_missing() {
-        let snapshot = Snapshot::default();
-        snapshot.add_batch(&batch());
-        snapshot.add_sample(&running(2, 9, PythonUnwindStatus::COMPLETE));
-        assert_eq!(stack(&snapshot, 2), Some(7));
-        for (status, number, expected) in [
-            (PythonUnwindStatus::TORN, 10, None),
-            (PythonUnwindStatus::FRAME_FAULT, 11, Some(11)),
-            (PythonUnwindStatus::FRAME_FAULT, 12, Some(11)),
-            (PythonUnwindStatus::COMPLETE, 13, Some(13)),
-            (PythonUnwindStatus::COMPLETE, 14, Some(13)),
-        ] {
-            snapshot.add_sample(&running(3, number, status));
-            assert_eq!(stack(&snapshot, 3), expected);
-        }
-    }
-
-    #[test]
-    fn a_stack_that_was_not_proved_is_none_and_a_thread_that_has_ended_is_not_waited_for() {
-        let snapshot = Snapshot::default();
-        let mut batch = batch();
-        batch.samples[0].python_status = PythonUnwindStatus::TORN;
-        snapshot.add_batch(&batch);
-        assert_eq!((stack(&snapshot, 2), stack(&snapshot, 3)), (None, None));
-        assert_eq!(snapshot.threads().len(), 2);
-        snapshot.add_batch(&Batch::default());
-        assert!(is_complete(&snapshot));
-        assert!(snapshot.threads().is_empty());
-    }
-}
+mod tests;

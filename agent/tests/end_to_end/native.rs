@@ -1,6 +1,9 @@
 //! Complete stacks: native, kernel and Python frames.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use tempfile::TempDir;
 use xtask::{process::capture, tools};
@@ -134,6 +137,26 @@ fn a_program_without_python_and_frame_pointers_has_complete_stacks() {
     }
 }
 
+/// Its table takes a while to compile, and is there when sampling starts.
+#[test]
+fn the_first_stacks_in_a_large_library_are_complete() {
+    let _machine = machine::alone();
+    let directory = TempDir::new().unwrap();
+    let target = start_large_file(&directory);
+    let folded = Capture::whole(target.pid(), "-d 1 -r 499");
+    let is_in_leaf = |stack: &[Frame]| stack.last().is_some_and(|frame| frame.name == "leaf");
+    assert!(
+        folded.count(is_in_leaf) > ENOUGH,
+        "{}",
+        folded.show(|_| true)
+    );
+    let is_called = |stack: &[Frame]| {
+        let names: Vec<_> = stack.iter().map(|frame| &*frame.name).collect();
+        names.contains(&"work") && names.ends_with(&["compute", "leaf"])
+    };
+    assert_few(&folded, |stack| is_in_leaf(stack) && !is_called(stack));
+}
+
 #[test]
 fn a_library_loaded_during_sampling_is_unwound() {
     let _machine = machine::alone();
@@ -223,6 +246,19 @@ fn assert_few(folded: &Folded, predicate: impl Fn(&[Frame]) -> bool) {
         folded.total(),
         folded.show(&predicate)
     );
+}
+
+/// A process with a library that has more call-frame information than is read before it is needed.
+pub(super) fn start_large_file(directory: &TempDir) -> Target {
+    let library = compile(
+        directory,
+        "large_file",
+        "-O1 -fomit-frame-pointer -shared -fPIC",
+    );
+    let size = fs::metadata(&library).unwrap().len();
+    assert!(size > 6 << 20, "{size} bytes");
+    let library = [library.to_str().unwrap().to_owned()];
+    Target::start_with(machine::one_interpreter(), "large_file", &library)
 }
 
 /// Compiles a program or a library.

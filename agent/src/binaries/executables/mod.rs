@@ -6,7 +6,7 @@
 //!
 //! Invariants: a file is opened when it is first seen, and at most 2,048 are open, of which those that
 //! no process maps are closed for new ones, the longest unused first; unwind
-//! tables take at most 40 MiB in the kernel; tables of files that no process maps are unloaded first.
+//! tables take at most 64 MiB in the kernel; tables of files that no process maps are unloaded first.
 //!
 //! A file that no process maps any more is kept for a while, with its table and its symbols: most
 //! programs run again. Then it is forgotten, and its table's index given to another. No sample refers

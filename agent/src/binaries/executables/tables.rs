@@ -11,15 +11,11 @@ use crate::binaries::{
 };
 use crate::workers::Subject;
 
-/// Most bytes of kernel memory for unwind tables.
-const MAX_TABLE_BYTES: usize = 40 << 20;
+/// Most bytes of kernel memory for unwind tables: those of all libraries of TensorFlow take 44 MB, of which one takes 18.
+const MAX_TABLE_BYTES: usize = 64 << 20;
 
 /// Most bytes of the table of one executable, so that none takes all of that.
 const MAX_BYTES_OF_TABLE: usize = MAX_TABLE_BYTES / 2;
-
-/// Most bytes of call-frame information of an executable whose table is compiled before a sample
-/// needs it.
-const MAX_SMALL: u64 = 4 << 20;
 
 /// Finds the code in a file that its call-frame information does not describe as it is.
 pub type FindMarks = fn(&Elf<Arc<Bytes>>) -> Result<Vec<CodeMark>, elf::Error>;
@@ -71,8 +67,9 @@ pub struct CompileJob {
     table: u32,
     bytes: Arc<Bytes>,
     find_marks: FindMarks,
-    /// Whether a large table is left for when a sample needs it.
-    only_small: bool,
+    /// Most bytes of call-frame information; a larger table is left for when a sample needs it, and this one is needed
+    /// where there is no limit.
+    most_bytes: Option<u64>,
     /// The file, for the worker threads.
     subject: Subject,
 }
@@ -139,7 +136,7 @@ impl CompileJob {
     /// Whether a sample needs the table.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
-        !self.only_small
+        self.most_bytes.is_none()
     }
 
     /// What takes its place when it does not end.
@@ -158,7 +155,7 @@ impl CompileJob {
         Compilation {
             number: self.number,
             table: self.table,
-            result: compile_file(self.bytes, self.find_marks, self.only_small)
+            result: compile_file(self.bytes, self.find_marks, self.most_bytes)
                 .unwrap_or(CompilationResult::None),
         }
     }
@@ -167,12 +164,12 @@ impl CompileJob {
 fn compile_file(
     bytes: Arc<Bytes>,
     find_marks: FindMarks,
-    only_small: bool,
+    most_bytes: Option<u64>,
 ) -> Result<CompilationResult, unwind::Error> {
     let elf = Elf::read(bytes)?;
-    if only_small {
+    if let Some(most) = most_bytes {
         let bytes = elf.section(".eh_frame").map_or(0, |section| section.bytes);
-        if bytes.max(elf.go_table_bytes()) > MAX_SMALL {
+        if bytes.max(elf.go_table_bytes()) > most {
             return Ok(CompilationResult::Left);
         }
     }
@@ -227,29 +224,34 @@ impl TableSet {
             }
             Some(State::Left) | None => {}
         }
-        self.begin(executable, false).map(TableRequest::Compile)
+        self.begin(executable, None).map(TableRequest::Compile)
     }
 
-    /// As [`Self::request`], only for an executable whose table is compiled in milliseconds.
-    pub fn request_if_small(&mut self, executable: &Executable) -> Option<CompileJob> {
+    /// As [`Self::request`], before a sample needs it, and only for an executable with at most so many bytes of
+    /// call-frame information.
+    pub fn request_ahead(
+        &mut self,
+        executable: &Executable,
+        most_bytes: u64,
+    ) -> Option<CompileJob> {
         let is_new = !self.states.contains_key(&executable.number());
-        is_new.then(|| self.begin(executable, true))?
+        is_new.then(|| self.begin(executable, Some(most_bytes)))?
     }
 
-    fn begin(&mut self, executable: &Executable, only_small: bool) -> Option<CompileJob> {
+    fn begin(&mut self, executable: &Executable, most_bytes: Option<u64>) -> Option<CompileJob> {
         let number = executable.number();
         let Some(bytes) = executable.bytes() else {
             self.states.insert(number, State::None);
             return None;
         };
-        let is_wanted = !only_small;
+        let is_wanted = most_bytes.is_none();
         self.states.insert(number, State::Compiling { is_wanted });
         Some(CompileJob {
             number,
             table: executable.table(),
             bytes: Arc::clone(bytes),
             find_marks: self.find_marks,
-            only_small,
+            most_bytes,
             subject: executable.subject(),
         })
     }
@@ -274,7 +276,7 @@ impl TableSet {
                     let is_wanted = *is_wanted;
                     self.states.insert(compilation.number, State::Left);
                     if is_wanted && let Some(executable) = executables.get(compilation.number) {
-                        update.jobs.extend(self.begin(&executable, false));
+                        update.jobs.extend(self.begin(&executable, None));
                     }
                     continue;
                 }

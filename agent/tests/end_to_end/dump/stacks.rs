@@ -12,6 +12,7 @@ use super::output::{
 use crate::{
     capture::Capture,
     machine,
+    native::start_large_file,
     target::{Killed, Target, mortal, workload_path},
 };
 
@@ -45,6 +46,28 @@ fn each_thread_has_its_stack_and_what_it_waits_for() {
         assert_eq!(thread["taken"], taken, "{thread:#}");
         assert_ne!(thread["wait"], "sleep", "{thread:#}");
     });
+}
+
+/// Their table takes a while to compile, for which a dump waits.
+#[test]
+fn threads_in_a_large_library_have_their_native_frames() {
+    let _machine = machine::alone();
+    let directory = TempDir::new().unwrap();
+    let target = start_large_file(&directory);
+    for (function, callers) in [
+        ("pause", ["pause", "rest"].as_slice()),
+        ("leaf", &["leaf", "compute"]),
+    ] {
+        let threads = threads(target.pid(), "");
+        let found = with_function(&threads, function);
+        let [thread] = &*found else {
+            panic!("{threads:#?}");
+        };
+        let names = frames(thread).iter();
+        let names: Vec<_> = names.filter_map(|it| it["function"].as_str()).collect();
+        assert!(names.starts_with(callers), "{names:?}");
+        assert!(names.contains(&"ffi_call"), "{names:?}");
+    }
 }
 
 #[test]
