@@ -2,6 +2,8 @@
 //!
 //! Invariant: the first function, from the leaf on, that does not itself wait decides.
 
+use std::borrow::Cow;
+
 use agent_common::record::WaitReason;
 
 /// What a thread of a native pool waits for.
@@ -76,7 +78,32 @@ const WAITING: &[&str] = &[
     // libuv.
     "uv_cond_wait",
     "uv__io_poll",
+    // C++.
+    "condition_variable",
+    "EventCount::CommitWait",
+    "cnd_wait",
+    "cnd_timedwait",
+    // Abseil, below gRPC, TensorFlow and JAX.
+    "synchronization_internal",
+    "InternalPerThreadSemWait",
+    "::CondVar::",
+    // gRPC.
+    "gpr_cv_wait",
+    "pollset_work",
+    "non_polling_poller_work",
+    "cq_next",
+    "CompletionQueue::AsyncNext",
+    "TimerManager::WaitUntil",
+    "Epoll1Poller::",
+    // Asio, as in Ray.
+    "epoll_reactor::run",
+    // librdkafka.
+    "rd_kafka_q_",
+    "rd_kafka_broker_ops_io_serve",
 ];
+
+/// Parts of the names of functions that wait for a condition, not for the lock of which they are.
+const CONDITIONAL: &[&str] = &["Mutex::Block", "Mutex::Await"];
 
 /// Parts of the names of locks: that a thread waits for one is contention, wherever it does.
 const CONTENDED: &[&str] = &["mutex", "Mutex", "rwlock", "RwLock", "runtime.lock"];
@@ -107,8 +134,60 @@ const POOLS: &[&[&str]] = &[
     &["blas_thread_server"],
     &["gomp_thread_start"],
     &["__kmp_launch_thread"],
-    // Node.js.
+    &["thread_worker"],
+    &["rml::", "private_worker"],
+    &["Eigen::ThreadPoolTempl", "WaitForWork"],
+    &["UnboundedWorkQueue::PooledThreadFunc"],
+    &["tensorflow::data::BackgroundWorker::WorkerLoop"],
+    &["tensorflow::data::model::Model::OptimizeLoop"],
+    &["xla::SlowOperationAlarm::AlarmLoop"],
+    &["c10::ThreadPool::main_loop"],
+    &["torch::autograd::ReadyQueue::pop"],
+    &["arrow::internal::ThreadPool::LaunchWorkers"],
+    &["duckdb::TaskScheduler::ExecuteForever"],
+    // jemalloc.
+    &["background_thread_entry"],
+    // gRPC.
+    &["grpc_core::Executor::ThreadMain"],
+    &["grpc_event_engine::", "ThreadPool::Queue::Step"],
+    &["grpc_event_engine::", "WorkStealingThreadPool"],
+    &["grpc_event_engine::", "TimerManager::MainLoop"],
+    &["grpc_event_engine::", "PollerWorkInternal"],
+    &["grpc::", "CallbackAlternativeCQ"],
+    &["grpc::", "SyncRequestThreadManager::PollForWork"],
+    &["timer_thread"],
+    // Ray.
+    &["ray::rpc::", "PollEventsFromCompletionQueue"],
+    &["ray::", "StartStreamDump"],
+    &["ray::IOContextMonitorThread::Run"],
+    // Asio.
+    &["asio::detail::scheduler::do_run_one"],
+    // librdkafka.
+    &["rd_kafka_thread_main"],
+    &["rd_kafka_broker_serve"],
+    // Node.js, and uvloop.
     &["uv_run"],
+];
+
+/// Whole names of such functions.
+const NAMED_POOLS: &[&str] = &[
+    // libuv.
+    "worker",
+];
+
+/// Executables whose threads are those of pools, as a rule without symbols.
+const POOL_LIBRARIES: &[&str] = &[
+    "cygrpc.",
+    "onnxruntime_pybind11_state.",
+    "libonnxruntime",
+    "libgomp",
+    "libiomp5",
+    "libomp",
+    "libtbb",
+    "libzmq",
+    "librdkafka",
+    "cv2.",
+    "_granian.",
 ];
 
 /// The functions of a stack, from the leaf on.
@@ -138,18 +217,36 @@ impl NativeFunctions {
         let mut has_name = false;
         for function in functions {
             has_name = true;
+            let function = plain(function);
             let has = |part: &&str| function.contains(part);
+            if CONDITIONAL.iter().any(has) {
+                continue;
+            }
             if CONTENDED.iter().any(has) {
                 return Some(false);
             }
-            if POOLS.iter().any(|parts| parts.iter().all(has)) {
+            if POOLS.iter().any(|parts| parts.iter().all(has)) || NAMED_POOLS.contains(&&*function)
+            {
                 return Some(true);
             }
             if !is_library && !WAITING.iter().any(has) {
                 return Some(false);
             }
         }
-        (!has_name && !is_library).then_some(false)
+        let is_unknown = !has_name && !is_library;
+        is_unknown.then(|| {
+            let mut libraries = POOL_LIBRARIES.iter();
+            libraries.any(|name| executable.starts_with(name))
+        })
+    }
+}
+
+/// The name of a function without the brackets around its type, which one of the two ways to mangle names of Rust has:
+/// `<rayon_core::registry::WorkerThread>::wait_until_cold`.
+fn plain(function: &str) -> Cow<'_, str> {
+    match function.strip_prefix('<').and_then(|it| it.split_once('>')) {
+        Some((name, rest)) => format!("{name}{rest}").into(),
+        None => function.into(),
     }
 }
 

@@ -131,6 +131,76 @@ fn threads_of_rust_are_idle_without_tasks() {
 }
 
 #[test]
+fn names_of_rust_are_mangled_in_two_ways() {
+    for pool in [
+        "<rayon_core::registry::WorkerThread>::wait_until_cold@app",
+        "<tokio::runtime::io::driver::Driver>::turn@app",
+    ] {
+        assert!(idle(WaitReason::LOCK, &["syscall@libc.so.6", pool]));
+    }
+}
+
+/// As `agent dump` has them of TensorFlow, JAX, Polars, Arrow, DuckDB, uvloop, Ray and librdkafka.
+#[test]
+fn threads_of_numerical_libraries_and_servers_are_idle_without_work() {
+    let condition = ["@libc.so.6", "std::condition_variable::wait@libstdc++.so.6"];
+    for frames in [
+        &[
+            "Eigen::EventCount::CommitWait@libjax_common.so",
+            "Eigen::ThreadPoolTempl<tsl::thread::EigenEnvironment>::WaitForWork@libjax_common.so",
+        ][..],
+        &[
+            "std::thread::_State_impl<std::thread::_Invoker<std::tuple<arrow::internal::ThreadPool::\
+             LaunchWorkersUnlocked(int)::{lambda()#1}> > >::_M_run@libarrow.so.2600",
+        ],
+        &["background_thread_entry@libarrow.so.2600"],
+        &["duckdb::TaskScheduler::ExecuteForever@_duckdb.abi3.so"],
+        &["uv_cond_wait@loop.so", "worker@loop.so"],
+        &["thread_worker@workqueue.so"],
+        &[
+            "cnd_timedwait_ms@librdkafka.so.1",
+            "rd_kafka_q_pop_serve0@librdkafka.so.1",
+            "rd_kafka_broker_ops_io_serve@librdkafka.so.1",
+            "rd_kafka_broker_serve@librdkafka.so.1",
+        ],
+        &["boost::asio::detail::scheduler::do_run_one@raylet"],
+        &["@cygrpc.cpython-312-x86_64-linux-gnu.so"],
+    ] {
+        let frames = [&condition[..], frames].concat();
+        assert!(idle(WaitReason::LOCK, &frames), "{frames:?}");
+    }
+    let poller = [
+        "epoll_wait@libc.so.6",
+        "grpc_event_engine::experimental::Epoll1Poller::DoEpollWait@raylet",
+        "grpc_event_engine::experimental::PosixEventEngine::PollerWorkInternal@raylet",
+    ];
+    assert!(idle(WaitReason::POLL, &poller));
+}
+
+#[test]
+fn a_conditional_mutex_is_contended_only_while_it_is_locked() {
+    let leaf = [
+        "syscall@libc.so.6",
+        "absl::lts_20250814::synchronization_internal::FutexWaiter::WaitUntil@libtf.so",
+        "AbslInternalPerThreadSemWait_lts_20250814@libtf.so",
+        "absl::lts_20250814::Mutex::Block@libtf.so",
+    ];
+    let pool = "tsl::UnboundedWorkQueue::PooledThreadFunc@libtf.so";
+    let awaits = [
+        &leaf[..],
+        &["absl::lts_20250814::Mutex::AwaitCommon@libtf.so", pool],
+    ]
+    .concat();
+    assert!(idle(WaitReason::LOCK, &awaits));
+    let locks = [
+        &leaf[..],
+        &["absl::lts_20250814::Mutex::LockSlowLoop@libtf.so", pool],
+    ]
+    .concat();
+    assert!(!idle(WaitReason::LOCK, &locks));
+}
+
+#[test]
 fn threads_of_libraries_are_idle_between_regions() {
     assert!(idle(
         WaitReason::LOCK,

@@ -25,6 +25,10 @@ const PIPE: &[WaitReason] = &[
 ];
 /// The end of a time.
 const TIME: &[WaitReason] = &[WaitReason::SLEEP, WaitReason::LOCK];
+/// A message of a broker.
+const BROKER: &[WaitReason] = &[WaitReason::SOCKET, WaitReason::POLL, WaitReason::SLEEP];
+/// A queue of a library that is not written in Python.
+const COMPLETION: &[WaitReason] = &[WaitReason::LOCK, WaitReason::POLL];
 /// A child process.
 const CHILD: &[WaitReason] = &[WaitReason::CHILD, WaitReason::POLL];
 
@@ -47,6 +51,9 @@ const RECEIVE: Pattern = Many(&[
     ("*", "billiard/compat.py"),
     ("*", "loky/backend/queues.py"),
     ("select", "selectors.py"),
+    ("_recv", "billiard/pool.py"),
+    ("receive", "billiard/pool.py"),
+    ("_poll_result", "billiard/pool.py"),
 ]);
 
 /// Every rule.
@@ -199,6 +206,10 @@ pub(super) const RULES: &[Rule] = &[
                 ),
                 ("wait_result_broken_or_wakeup", "loky/process_executor.py"),
                 ("wait_for_job", "billiard/pool.py"),
+                ("workloop", "billiard/pool.py"),
+                ("_process_result", "billiard/pool.py"),
+                ("monitor_parent", "distributed/process.py"),
+                ("watch_stop_q", "distributed/nanny.py"),
             ]),
         ],
     ),
@@ -211,6 +222,7 @@ pub(super) const RULES: &[Rule] = &[
                 ("_handle_tasks", "multiprocessing/pool.py"),
                 ("_handle_results", "multiprocessing/pool.py"),
                 ("_handle_workers", "multiprocessing/pool.py"),
+                ("body", "billiard/pool.py"),
             ]),
         ],
     ),
@@ -272,15 +284,140 @@ pub(super) const RULES: &[Rule] = &[
         ],
     ),
     rule(
-        ACCEPT,
+        BROKER,
         &[
             Many(&[
                 ("*", "kombu/"),
                 ("*", "amqp/"),
                 ("*", "redis/"),
                 ("select", "selectors.py"),
+                ("_loop_cycle", "celery/worker/loops.py"),
             ]),
             One(&[("synloop", "celery/worker/loops.py")]),
+        ],
+    ),
+    // Servers that supervise others.
+    rule(
+        CHILD,
+        &[
+            SELECTOR,
+            One(&[("wait", "multiprocessing/connection.py")]),
+            One(&[("run", "hypercorn/run.py")]),
+        ],
+    ),
+    rule(
+        QUEUE,
+        &[
+            CONDITION,
+            One(&[
+                ("_serve_loop", "granian/server/common.py"),
+                ("_main", "granian/server/mp.py"),
+            ]),
+        ],
+    ),
+    // CherryPy.
+    rule(
+        READY,
+        &[
+            SELECTOR,
+            Many(&[("select", "cheroot/connections.py")]),
+            One(&[("_run", "cheroot/connections.py")]),
+        ],
+    ),
+    rule(
+        QUEUE,
+        &[
+            CONDITION,
+            GET,
+            One(&[(
+                "_process_connections_until_interrupted",
+                "cheroot/workers/threadpool.py",
+            )]),
+        ],
+    ),
+    // gRPC, whose queues are written in C++.
+    rule(
+        COMPLETION,
+        &[One(&[
+            ("_serve", "grpc/_server.py"),
+            ("channel_spin", "grpc/_channel.py"),
+            ("_poll_connectivity", "grpc/_channel.py"),
+        ])],
+    ),
+    rule(
+        TIME,
+        &[
+            CONDITION,
+            Many(&[("*", "grpc/_common.py")]),
+            One(&[("wait_for_termination", "grpc/_server.py")]),
+        ],
+    ),
+    // Threads of libraries that send or look after something from time to time.
+    rule(
+        TIME,
+        &[One(&[
+            ("_run", "pymongo/periodic_executor.py"),
+            ("body", "billiard/pool.py"),
+            ("run", "celery/utils/timer2.py"),
+            ("_watch", "distributed/profile.py"),
+            ("wait", "cherrypy/process/wspbus.py"),
+            ("run", "cherrypy/process/plugins.py"),
+            ("run", "ray/_private/log_monitor.py"),
+            ("_run", "ray/autoscaler/_private/monitor.py"),
+            ("run", "ipykernel/parentpoller.py"),
+        ])],
+    ),
+    rule(
+        TIME,
+        &[
+            CONDITION,
+            Many(&[("get", "sentry_sdk/_queue.py")]),
+            One(&[
+                ("_target", "sentry_sdk/worker.py"),
+                ("worker", "opentelemetry/sdk/_shared_internal/__init__.py"),
+                ("worker", "opentelemetry/sdk/trace/export/__init__.py"),
+                (
+                    "_ticker",
+                    "opentelemetry/sdk/metrics/_internal/export/__init__.py",
+                ),
+                ("run", "ray/_private/gc_collect_manager.py"),
+                ("run", "IPython/core/history.py"),
+            ]),
+        ],
+    ),
+    // Changes of files.
+    rule(
+        READY,
+        &[One(&[(
+            "_check_inotify_fd",
+            "watchdog/observers/inotify_c.py",
+        )])],
+    ),
+    rule(
+        QUEUE,
+        &[
+            CONDITION,
+            Many(&[
+                ("get", "queue.py"),
+                ("get", "watchdog/utils/delayed_queue.py"),
+            ]),
+            One(&[
+                ("dispatch_events", "watchdog/observers/api.py"),
+                (
+                    "read_event",
+                    "watchdog/observers/inotify_move_event_grouper.py",
+                ),
+                ("read_event", "watchdog/observers/inotify_buffer.py"),
+            ]),
+        ],
+    ),
+    // Jupyter.
+    rule(PIPE, &[One(&[("_watch_pipe_fd", "ipykernel/iostream.py")])]),
+    rule(
+        READY,
+        &[
+            Many(&[("*", "zmq/")]),
+            One(&[("run", "ipykernel/heartbeat.py")]),
         ],
     ),
 ];

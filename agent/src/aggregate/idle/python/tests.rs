@@ -354,3 +354,43 @@ fn no_rule_is_met_by_no_functions() {
         assert!(!rule.waits.is_empty());
     }
 }
+
+/// As `agent dump` has them of CherryPy, Celery, gRPC, Sentry, OpenTelemetry, watchdog, Jupyter and Dask.
+#[test]
+fn threads_of_known_libraries_are_idle_without_work() {
+    const CONDITION: [&str; 2] = ["Condition.wait@threading.py", "Event.wait@threading.py"];
+    let packages = "/usr/lib/python3/site-packages";
+    for (wait, leaf, function) in [
+        (
+            WaitReason::LOCK,
+            &[CONDITION[0], "Queue.get@queue.py"][..],
+            "WorkerThread._process_connections_until_interrupted@cheroot/workers/threadpool.py",
+        ),
+        (WaitReason::SLEEP, &[], "Supervisor.body@billiard/pool.py"),
+        (WaitReason::POLL, &[], "_serve@grpc/_server.py"),
+        (
+            WaitReason::LOCK,
+            &CONDITION,
+            "PeriodicExportingMetricReader._ticker@opentelemetry/sdk/metrics/_internal/export/__init__.py",
+        ),
+        (
+            WaitReason::POLL,
+            &[],
+            "InotifyFD._check_inotify_fd@watchdog/observers/inotify_c.py",
+        ),
+        (WaitReason::SLEEP, &[], "_watch@distributed/profile.py"),
+        (
+            WaitReason::PIPE,
+            &[],
+            "OutStream._watch_pipe_fd@ipykernel/iostream.py",
+        ),
+    ] {
+        let (name, file) = function.split_once('@').unwrap();
+        let function = format!("{name}@{packages}/{file}");
+        let functions = [leaf, &[&*function]].concat();
+        assert!(idle(wait, &functions), "{functions:?}");
+        assert!(!idle(WaitReason::FILE, &functions), "{functions:?}");
+        let below = [leaf, &["work@/srv/app.py", &*function]].concat();
+        assert!(!idle(wait, &below), "{below:?}");
+    }
+}
