@@ -11,7 +11,7 @@ use crate::{
         examiner::Finding,
         selection::{ProcessSelection, Selected},
     },
-    text::printable,
+    text::{printable, with_causes},
 };
 
 /// The selected processes.
@@ -46,9 +46,10 @@ pub(super) async fn examine_all(
             // It may have ended since it was selected.
             Err(error) if !process.is_required => gone = Some(error),
             Err(error) => wrong.push(format!(
-                "process {} of {}: {error:#}",
+                "process {} of {}: {}",
                 nth + 1,
-                selected.len()
+                selected.len(),
+                with_causes(&error)
             )),
         }
     }

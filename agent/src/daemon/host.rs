@@ -42,6 +42,7 @@ use crate::{
     },
     symbolize::{CpuShare, CpuShares},
     targets::{kubernetes, labels::pods::PodLists},
+    text::with_causes,
     threads::WaitRecords,
 };
 
@@ -235,7 +236,7 @@ impl Host {
     async fn end_window(&mut self) {
         match self.session.take_window(&mut self.targets).await {
             Ok(window) => self.report(window),
-            Err(error) => warn!("{error:#}"),
+            Err(error) => warn!("{}", with_causes(&error)),
         }
         self.evict();
         self.limit_rate();

@@ -10,6 +10,7 @@ use crate::{
     formats::{EncodeOptions, Format, encode},
     profile::Periods,
     session::{Began, Session},
+    text::with_causes,
 };
 
 /// Most profiles that are made for requests at the same time.
@@ -58,7 +59,7 @@ impl OnDemandProfiles {
                 window,
                 began: Began::now(),
             }),
-            Err(error) => warn!("{error:#}"),
+            Err(error) => warn!("{}", with_causes(&error)),
         }
     }
 
@@ -85,7 +86,7 @@ impl OnDemandProfiles {
                     send(window, asked, about, filter.clone(), session);
                 }
                 Ok(None) => {}
-                Err(error) => warn!("{error:#}"),
+                Err(error) => warn!("{}", with_causes(&error)),
             }
         }
     }

@@ -110,6 +110,7 @@ use crate::{
     profile::{Kind, Periods, Profile},
     symbolize::{Haste, NativeSymbolizer},
     targets::{discovery::Discovery, launch::Program},
+    text::with_causes,
     threads::{self, GilLocations, Passes},
 };
 
@@ -451,7 +452,7 @@ impl Session {
 /// Logs an error that must not end the agent of a host.
 pub fn warn_on_error(result: Result<()>) {
     if let Err(error) = result {
-        warn!("{error:#}");
+        warn!("{}", with_causes(&error));
     }
 }
 

@@ -1,8 +1,10 @@
 //! Text for people: safe to print, and shortened to a width.
 
+mod causes;
 mod ellipsis;
 mod printable;
 
+pub use causes::with_causes;
 pub use ellipsis::{shortened, shortened_path};
 pub use printable::{printable, printable_lines};
 

@@ -19,7 +19,7 @@ use crate::{
     bpf::{self, Bpf, LoadOptions, Requirement, Visits, requirements},
     process::{Process, cgroup::Cgroup},
     profile::{CPU, Kind, Periods, RecordedExceptions},
-    text::printable,
+    text::{printable, with_causes},
 };
 
 /// The name of what `--trace-switches` needs.
@@ -55,7 +55,7 @@ impl HostReport {
         Self {
             requirements: requirements(),
             facts: facts(),
-            events: events(rate).map_err(|error| format!("{error:#}")),
+            events: events(rate).map_err(|error| with_causes(&error)),
             left_out: LeftOut::default(),
         }
     }

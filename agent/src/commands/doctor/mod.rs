@@ -36,6 +36,7 @@ use crate::{
     bpf,
     profile::{CPU, Kind, Periods, RecordedExceptions},
     session::{End, Examinations, SampleTimes, Scope, Session, Settings, Signals},
+    text::with_causes,
     threads::WaitRecords,
 };
 
@@ -82,7 +83,7 @@ impl Report {
             let examinations = Examinations::new(true);
             let workers = examinations.workers.clone();
             let measured = sample(examinations, self.pid, SAMPLED).await;
-            self.measured = Some(measured.map_err(|error| format!("{error:#}")));
+            self.measured = Some(measured.map_err(|error| with_causes(&error)));
             self.left_out.add(workers.status().quarantined);
         }
     }

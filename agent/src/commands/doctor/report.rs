@@ -6,6 +6,7 @@ use super::{dumps::lacks_capabilities, left_out::LeftOut, measured::Measured, na
 use crate::{
     bpf::Requirement,
     python::{self, Interpreter, Version},
+    text::with_causes,
 };
 
 /// The report on a process.
@@ -89,7 +90,7 @@ impl Report {
                 .unreadable
                 .as_ref()
                 .map(|hint| format!("permission to read process {} is missing: {hint}", self.pid)),
-            Err(error) => Some(format!("{error:#}")),
+            Err(error) => Some(with_causes(&error)),
         };
         let measured = match &self.measured {
             Some(Err(error)) => Some(error.clone()),

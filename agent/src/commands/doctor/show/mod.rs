@@ -19,7 +19,7 @@ use crate::{
         inspect::Flavour,
         layouts::{LayoutSource, RejectedSource},
     },
-    text::printable,
+    text::{printable, with_causes},
 };
 
 impl fmt::Display for Report {
@@ -59,7 +59,11 @@ impl Report {
         writeln!(formatter, "Native frames")?;
         match code {
             Ok(code) => native::write_code(formatter, code)?,
-            Err(error) => line(formatter, "unwinding", &format!("unknown: {error:#}"))?,
+            Err(error) => line(
+                formatter,
+                "unwinding",
+                &format!("unknown: {}", with_causes(error)),
+            )?,
         }
         match &self.measured {
             Some(Ok(measured)) => native::write_measured(formatter, measured),
@@ -137,7 +141,7 @@ fn write_threads(
             "{complete} with complete stacks, {truncated} truncated, read from outside (a running \
              thread may change meanwhile)"
         ),
-        Err(error) => format!("{error:#}"),
+        Err(error) => with_causes(&error),
     };
     line(formatter, "threads", &text)
 }
