@@ -90,7 +90,7 @@ impl Report {
                 .unreadable
                 .as_ref()
                 .map(|hint| format!("permission to read process {} is missing: {hint}", self.pid)),
-            Err(error) => Some(with_causes(&error)),
+            Err(error) => Some(with_causes(error)),
         };
         let measured = match &self.measured {
             Some(Err(error)) => Some(error.clone()),

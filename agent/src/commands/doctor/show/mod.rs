@@ -141,7 +141,7 @@ fn write_threads(
             "{complete} with complete stacks, {truncated} truncated, read from outside (a running \
              thread may change meanwhile)"
         ),
-        Err(error) => with_causes(&error),
+        Err(error) => with_causes(error),
     };
     line(formatter, "threads", &text)
 }
