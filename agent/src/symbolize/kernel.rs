@@ -1,6 +1,6 @@
 //! Symbolizes kernel addresses with `/proc/kallsyms`.
 //!
-//! Invariants: the table is read once, as a stream and not beyond [`MAX_BYTES`]; only code is kept, in
+//! Invariants: the table is read as a stream and not beyond [`MAX_BYTES`]; only code is kept, in
 //! about 35 bytes per function; of several functions at an address the same one is always found.
 
 use std::{
@@ -120,22 +120,33 @@ impl KernelSymbols {
     /// The function that contains `address`.
     #[must_use]
     pub fn find(&self, address: u64) -> Option<KernelFunction<'_>> {
+        let entry = self.entry(address)?;
+        let name = name_at(&self.names, entry.name);
+        Some(KernelFunction {
+            name: demangle::demangle(name),
+            module: self.module(entry),
+            start: entry.address,
+        })
+    }
+
+    /// The module of the function that contains `address`, [`None`] in it for the kernel itself; [`None`] where there
+    /// is no function.
+    pub(super) fn module_of(&self, address: u64) -> Option<Option<&str>> {
+        let entry = self.entry(address)?;
+        Some(self.module(entry))
+    }
+
+    fn entry(&self, address: u64) -> Option<&Entry> {
         let after = self
             .entries
             .partition_point(|entry| entry.address <= address);
         let entry = self.entries[..after].last()?;
-        if address - entry.address >= MAX_FUNCTION {
-            return None;
-        }
-        let name = name_at(&self.names, entry.name);
-        Some(KernelFunction {
-            name: demangle::demangle(name),
-            module: self
-                .modules
-                .get(usize::from(entry.module))
-                .map(String::as_str),
-            start: entry.address,
-        })
+        (address - entry.address < MAX_FUNCTION).then_some(entry)
+    }
+
+    fn module(&self, entry: &Entry) -> Option<&str> {
+        let module = self.modules.get(usize::from(entry.module));
+        module.map(String::as_str)
     }
 
     /// The GNU build ID of the kernel, in lower-case hexadecimal.

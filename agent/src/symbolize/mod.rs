@@ -17,6 +17,7 @@ mod frame_symbolizer;
 mod haste;
 mod jit_interface;
 pub mod kernel;
+mod live_kernel;
 mod lookup_job;
 mod native_results;
 mod native_symbolizer;

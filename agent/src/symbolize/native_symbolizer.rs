@@ -5,7 +5,7 @@ use std::{
     collections::{HashMap, HashSet},
     path::PathBuf,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use agent_common::{
@@ -19,6 +19,7 @@ use super::{
     haste::Haste,
     jit_interface::JitInterface,
     kernel::{KallsymsError, KernelSymbols},
+    live_kernel::LiveKernel,
     perf_map::{PerfMap, PerfMapMiss},
     symbolized::{NativeFunction, SymbolizedNativeFrame},
     this_machine::on_this_machine,
@@ -39,8 +40,7 @@ const KERNEL: u32 = Mapping::ANONYMOUS;
 /// Symbolizes native and kernel frames; caches symbols and results across windows.
 pub struct NativeSymbolizer {
     files: FileSymbolizer,
-    /// [`None`] until the first kernel frame.
-    kernel: Option<Result<KernelSymbols, KallsymsError>>,
+    kernel: LiveKernel,
     /// By process id.
     perf_maps: HashMap<u32, PerfMap>,
     /// By process id.
@@ -62,7 +62,7 @@ impl NativeSymbolizer {
         let haste = Haste::default();
         Self {
             files: FileSymbolizer::new(symbol_bytes, workers.clone(), haste.clone()),
-            kernel: None,
+            kernel: LiveKernel::default(),
             perf_maps: HashMap::new(),
             jit_interfaces: HashMap::new(),
             models: HashMap::new(),
@@ -81,7 +81,7 @@ impl NativeSymbolizer {
 
     /// Leaves out the names of kernel functions, which are not read then.
     pub fn leave_out_kernel(&mut self) {
-        self.kernel = Some(Err(KallsymsError::LeftOut));
+        self.kernel.leave_out();
     }
 
     /// Whether a profile is wanted at once, from any thread.
@@ -125,6 +125,7 @@ impl NativeSymbolizer {
     /// is tried again.
     pub fn prepare(&mut self, executables: &Executables, frames: &[(u32, NativeFrame)]) {
         self.refreshed.clear();
+        self.kernel.begin_window();
         self.models.clear();
         self.files.prepare(executables, frames);
     }
@@ -147,7 +148,7 @@ impl NativeSymbolizer {
     }
 
     fn kernel(&mut self, address: u64) -> SymbolizedNativeFrame {
-        let symbols = &*self.kernel.get_or_insert_with(KernelSymbols::read);
+        let symbols = self.kernel.symbols_for(address, Instant::now());
         let function = match symbols {
             Ok(symbols) => symbols.find(address).ok_or(UnsymbolizedReason::NoSymbol),
             Err(KallsymsError::AddressesHidden) => Err(UnsymbolizedReason::KptrRestricted),

@@ -1,0 +1,286 @@
+//! The functions of a kernel that runs for months: its table is read again when code was added to it.
+//!
+//! Modules and BPF programs come and go. Where they were, others are later, and a table of before has the wrong names
+//! for these.
+//!
+//! Invariants: the table is read at most once per window and [`LEAST_AGE`], and only if an address outside the file
+//! of the kernel is looked up.
+
+use std::{
+    fs::File,
+    hash::{BuildHasher as _, Hash as _, Hasher as _},
+    io::Read as _,
+    mem,
+    time::{Duration, Instant},
+};
+
+use foldhash::fast::FixedState;
+
+use super::kernel::{KallsymsError, KernelSymbols};
+use crate::process::machine::on_machine;
+
+/// Time for which a table is good in any case. Reading it takes fifty milliseconds.
+const LEAST_AGE: Duration = Duration::from_secs(60);
+
+/// Beginnings of the names of what is no module, although the table says so.
+const PROGRAMS: [&str; 2] = ["bpf", "__builtin__"];
+
+const MODULES: &str = "/proc/modules";
+
+/// Most bytes of the list of modules that are read; three hundred modules have 20 kB.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Where a table comes from.
+pub(super) trait KernelSource {
+    /// Reads the table.
+    fn read(&mut self) -> Result<KernelSymbols, KallsymsError>;
+
+    /// What changes when a module is loaded or unloaded.
+    fn modules(&mut self) -> Option<u64>;
+}
+
+/// The kernel that runs.
+#[derive(Debug, Default)]
+pub(super) struct RunningKernel;
+
+impl KernelSource for RunningKernel {
+    fn read(&mut self) -> Result<KernelSymbols, KallsymsError> {
+        KernelSymbols::read()
+    }
+
+    fn modules(&mut self) -> Option<u64> {
+        let mut text = Vec::new();
+        let file = File::open(on_machine(MODULES)).ok()?;
+        file.take(MAX_BYTES).read_to_end(&mut text).ok()?;
+        Some(hash_of_modules(&text))
+    }
+}
+
+/// Of the names, sizes and addresses of modules, without how often each is used.
+fn hash_of_modules(text: &[u8]) -> u64 {
+    let mut hasher = FixedState::default().build_hasher();
+    for line in text.split(|&byte| byte == b'\n') {
+        let mut fields = line.split(u8::is_ascii_whitespace);
+        (fields.next(), fields.next(), fields.nth(3)).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// The functions of the kernel as it is.
+#[derive(Debug, Default)]
+pub(super) struct LiveKernel<S = RunningKernel> {
+    source: S,
+    /// [`None`] until the first address.
+    table: Option<Table>,
+    /// What this window has found out whether it is still right.
+    checked: Checked,
+}
+
+#[derive(Debug, Default)]
+struct Checked {
+    modules: bool,
+    programs: bool,
+}
+
+#[derive(Debug)]
+struct Table {
+    symbols: Result<KernelSymbols, KallsymsError>,
+    read_at: Instant,
+    modules: Option<u64>,
+}
+
+/// Where code is.
+enum Place {
+    /// In the file of the kernel.
+    Kernel,
+    Module,
+    /// In a BPF program, a trampoline, or what was none when the table was read.
+    Program,
+}
+
+impl<S: KernelSource> LiveKernel<S> {
+    /// Leaves out all names.
+    pub(super) fn leave_out(&mut self) {
+        self.table = Some(Table {
+            symbols: Err(KallsymsError::LeftOut),
+            read_at: Instant::now(),
+            modules: None,
+        });
+    }
+
+    /// Begins a window.
+    pub(super) fn begin_window(&mut self) {
+        self.checked = Checked::default();
+    }
+
+    /// The functions of the kernel, with that at an address as it is in this window.
+    pub(super) fn symbols_for(
+        &mut self,
+        address: u64,
+        now: Instant,
+    ) -> &Result<KernelSymbols, KallsymsError> {
+        let Self {
+            source,
+            table,
+            checked,
+        } = self;
+        let table = table.get_or_insert_with(|| Table::read(source, now));
+        if table.is_renewed(address, checked, source, now) {
+            let new = Table::read(source, now);
+            // One that cannot be read any more is better than none.
+            if new.symbols.is_ok() {
+                *table = new;
+            }
+        }
+        &table.symbols
+    }
+}
+
+impl Table {
+    fn read(source: &mut impl KernelSource, now: Instant) -> Self {
+        Self {
+            // Before the table, which may have more.
+            modules: source.modules(),
+            symbols: source.read(),
+            read_at: now,
+        }
+    }
+
+    /// Whether another table may be right now for an address.
+    fn is_renewed(
+        &self,
+        address: u64,
+        checked: &mut Checked,
+        source: &mut impl KernelSource,
+        now: Instant,
+    ) -> bool {
+        let (is_checked, is_module) = match self.place(address) {
+            Place::Kernel => return false,
+            Place::Module => (&mut checked.modules, true),
+            Place::Program => (&mut checked.programs, false),
+        };
+        if mem::replace(is_checked, true) || now.saturating_duration_since(self.read_at) < LEAST_AGE
+        {
+            return false;
+        }
+        !is_module || source.modules() != self.modules
+    }
+
+    fn place(&self, address: u64) -> Place {
+        // What cannot be read has no places.
+        let Ok(symbols) = &self.symbols else {
+            return Place::Kernel;
+        };
+        match symbols.module_of(address) {
+            Some(None) => Place::Kernel,
+            Some(Some(module)) if !PROGRAMS.iter().any(|name| module.starts_with(name)) => {
+                Place::Module
+            }
+            _ => Place::Program,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tables, the first one first, each with its modules, and how many were read.
+    struct Tables {
+        tables: Vec<(&'static str, u64)>,
+        reads: usize,
+    }
+
+    impl KernelSource for Tables {
+        fn read(&mut self) -> Result<KernelSymbols, KallsymsError> {
+            let (text, _) = self.tables[self.reads];
+            self.reads += 1;
+            KernelSymbols::parse(text.as_bytes())
+        }
+
+        fn modules(&mut self) -> Option<u64> {
+            Some(self.tables[self.reads.min(self.tables.len() - 1)].1)
+        }
+    }
+
+    const BEFORE: &str = "\
+ffffffff81000000 T _text
+ffffffffa0001000 t send [net]
+ffffffffc0001000 t bpf_prog_1_one [bpf]
+";
+
+    const AFTER: &str = "\
+ffffffff81000000 T _text
+ffffffffa0001000 t send [net]
+ffffffffa0001800 t receive [other]
+ffffffffc0001000 t bpf_prog_1_one [bpf]
+ffffffffc0001080 t bpf_prog_2_two [bpf]
+";
+
+    fn kernel(modules_after: u64) -> LiveKernel<Tables> {
+        LiveKernel {
+            source: Tables {
+                tables: vec![(BEFORE, 1), (AFTER, modules_after)],
+                reads: 0,
+            },
+            table: None,
+            checked: Checked::default(),
+        }
+    }
+
+    fn name(kernel: &mut LiveKernel<Tables>, address: u64, now: Instant) -> String {
+        let symbols = kernel.symbols_for(address, now).as_ref().unwrap();
+        symbols.find(address).unwrap().name
+    }
+
+    #[test]
+    fn a_program_that_was_loaded_later_has_its_name() {
+        let mut kernel = kernel(1);
+        let (start, address) = (Instant::now(), 0xffff_ffff_c000_1090);
+        assert_eq!(name(&mut kernel, address, start), "bpf_prog_1_one");
+        kernel.begin_window();
+        let soon = start + LEAST_AGE / 2;
+        assert_eq!(name(&mut kernel, address, soon), "bpf_prog_1_one");
+        kernel.begin_window();
+        let later = start + LEAST_AGE;
+        assert_eq!(name(&mut kernel, address, later), "bpf_prog_2_two");
+        assert_eq!(kernel.source.reads, 2);
+    }
+
+    #[test]
+    fn modules_are_read_again_when_there_are_others() {
+        let (start, address) = (Instant::now(), 0xffff_ffff_a000_1900);
+        let later = start + LEAST_AGE;
+        for (modules, expected, reads) in [(1, "send", 1), (2, "receive", 2)] {
+            let mut kernel = kernel(modules);
+            assert_eq!(name(&mut kernel, address, start), "send");
+            kernel.begin_window();
+            assert_eq!(name(&mut kernel, address, later), expected);
+            assert_eq!(kernel.source.reads, reads);
+        }
+    }
+
+    #[test]
+    fn functions_of_the_kernel_itself_stay() {
+        let mut kernel = kernel(2);
+        let (start, address) = (Instant::now(), 0xffff_ffff_8100_0010);
+        for day in 0..3 {
+            kernel.begin_window();
+            let now = start + Duration::from_secs(86_400 * day);
+            assert_eq!(name(&mut kernel, address, now), "_text");
+        }
+        assert_eq!(kernel.source.reads, 1);
+    }
+
+    #[test]
+    fn how_often_a_module_is_used_does_not_matter() {
+        let hash = |text: &str| hash_of_modules(text.as_bytes());
+        let loaded = "net 4096 1 - Live 0xffffffffa0001000\n";
+        assert_eq!(
+            hash(loaded),
+            hash("net 4096 7 other, Live 0xffffffffa0001000\n")
+        );
+        assert_ne!(hash(loaded), hash("net 4096 1 - Live 0xffffffffa0005000\n"));
+        assert_ne!(hash(loaded), hash(""));
+    }
+}
