@@ -70,6 +70,19 @@ struct Entry {
 /// Stands for the kernel itself.
 const KERNEL: u16 = u16::MAX;
 
+/// Beginnings of the names of what is no module, although the table says so.
+const PROGRAMS: [&str; 2] = ["bpf", "__builtin__"];
+
+/// Where code of the kernel is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In the file of the kernel.
+    Kernel,
+    Module,
+    /// In a BPF program, in a trampoline, or where the table has nothing.
+    Program,
+}
+
 /// A function of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelFunction<'a> {
@@ -129,11 +142,16 @@ impl KernelSymbols {
         })
     }
 
-    /// The module of the function that contains `address`, [`None`] in it for the kernel itself; [`None`] where there
-    /// is no function.
-    pub(super) fn module_of(&self, address: u64) -> Option<Option<&str>> {
-        let entry = self.entry(address)?;
-        Some(self.module(entry))
+    /// Where `address` is, as far as the table says.
+    pub(super) fn place(&self, address: u64) -> Place {
+        let Some(entry) = self.entry(address) else {
+            return Place::Program;
+        };
+        match self.module(entry) {
+            None => Place::Kernel,
+            Some(module) if PROGRAMS.iter().any(|name| module.starts_with(name)) => Place::Program,
+            Some(_) => Place::Module,
+        }
     }
 
     fn entry(&self, address: u64) -> Option<&Entry> {

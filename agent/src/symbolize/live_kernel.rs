@@ -16,14 +16,11 @@ use std::{
 
 use foldhash::fast::FixedState;
 
-use super::kernel::{KallsymsError, KernelSymbols};
+use super::kernel::{KallsymsError, KernelSymbols, Place};
 use crate::process::machine::on_machine;
 
 /// Time for which a table is good in any case. Reading it takes fifty milliseconds.
 const LEAST_AGE: Duration = Duration::from_secs(60);
-
-/// Beginnings of the names of what is no module, although the table says so.
-const PROGRAMS: [&str; 2] = ["bpf", "__builtin__"];
 
 const MODULES: &str = "/proc/modules";
 
@@ -89,15 +86,6 @@ struct Table {
     modules: Option<u64>,
 }
 
-/// Where code is.
-enum Place {
-    /// In the file of the kernel.
-    Kernel,
-    Module,
-    /// In a BPF program, a trampoline, or what was none when the table was read.
-    Program,
-}
-
 impl<S: KernelSource> LiveKernel<S> {
     /// Leaves out all names.
     pub(super) fn leave_out(&mut self) {
@@ -154,7 +142,9 @@ impl Table {
         source: &mut impl KernelSource,
         now: Instant,
     ) -> bool {
-        let (is_checked, is_module) = match self.place(address) {
+        // What cannot be read has no places.
+        let place = self.symbols.as_ref().map(|symbols| symbols.place(address));
+        let (is_checked, is_module) = match place.unwrap_or(Place::Kernel) {
             Place::Kernel => return false,
             Place::Module => (&mut checked.modules, true),
             Place::Program => (&mut checked.programs, false),
@@ -164,20 +154,6 @@ impl Table {
             return false;
         }
         !is_module || source.modules() != self.modules
-    }
-
-    fn place(&self, address: u64) -> Place {
-        // What cannot be read has no places.
-        let Ok(symbols) = &self.symbols else {
-            return Place::Kernel;
-        };
-        match symbols.module_of(address) {
-            Some(None) => Place::Kernel,
-            Some(Some(module)) if !PROGRAMS.iter().any(|name| module.starts_with(name)) => {
-                Place::Module
-            }
-            _ => Place::Program,
-        }
     }
 }
 

@@ -140,7 +140,7 @@ fn names_of_rust_are_mangled_in_two_ways() {
     }
 }
 
-/// As `agent dump` has them of TensorFlow, JAX, Polars, Arrow, DuckDB, uvloop, Ray and librdkafka.
+/// As a dump has them of programs that use these libraries.
 #[test]
 fn threads_of_numerical_libraries_and_servers_are_idle_without_work() {
     let condition = ["@libc.so.6", "std::condition_variable::wait@libstdc++.so.6"];

@@ -355,7 +355,7 @@ fn no_rule_is_met_by_no_functions() {
     }
 }
 
-/// As `agent dump` has them of CherryPy, Celery, gRPC, Sentry, OpenTelemetry, watchdog, Jupyter and Dask.
+/// As a dump has them of programs that use these libraries.
 #[test]
 fn threads_of_known_libraries_are_idle_without_work() {
     const CONDITION: [&str; 2] = ["Condition.wait@threading.py", "Event.wait@threading.py"];
