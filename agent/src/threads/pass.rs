@@ -70,8 +70,6 @@ pub(super) struct Passer {
     shared: Arc<Shared>,
     /// The turn of the thread that makes them.
     turn: u32,
-    /// Most time for reading stacks in a pass.
-    limit: Duration,
     walker: Walker,
     processes: HashMap<u32, VisitedProcess>,
     threads: HashMap<u32, KnownThread>,
@@ -94,11 +92,9 @@ pub(super) struct Passer {
 
 impl Passer {
     pub(super) fn new(shared: Arc<Shared>, walker: Walker, turn: u32, settings: &Settings) -> Self {
-        let limit = shared.visits().time_limit();
         Self {
             shared,
             turn,
-            limit,
             walker,
             processes: HashMap::new(),
             threads: HashMap::new(),
@@ -183,6 +179,12 @@ impl Passer {
             known.name_due_ns = 0;
         }
         self.shared.visits().forget_all();
+    }
+
+    /// Most time for reading stacks in this pass. The first one has to read them all.
+    fn time_limit(&self) -> Duration {
+        let is_long = self.pass == 1 || self.records.snapshot.is_some();
+        self.shared.visits().time_limit(is_long)
     }
 
     /// Notes that a thread is there.

@@ -51,11 +51,12 @@ pub(super) enum Visits {
 impl Visits {
     /// Most time for reading stacks in a pass; threads that there is no time for have none.
     ///
-    /// From outside a pass takes longer to visit all threads than to read some stacks.
-    pub(super) fn time_limit(&self) -> Duration {
+    /// From outside a pass takes longer to visit all threads than to read some stacks. Thousands of threads have
+    /// theirs sooner by a long pass than by many.
+    pub(super) fn time_limit(&self, is_long: bool) -> Duration {
         match self {
-            Self::Bpf(_) => Duration::from_millis(50),
-            Self::Outside(_) => Duration::from_millis(500),
+            Self::Bpf(_) if !is_long => Duration::from_millis(50),
+            Self::Bpf(_) | Self::Outside(_) => Duration::from_millis(500),
         }
     }
 

@@ -22,7 +22,7 @@ impl Passer {
         heads: &[ThreadVisit],
         traced: &[TracedSample],
     ) -> Result<GilHolders, PassError> {
-        let deadline = Instant::now() + self.limit;
+        let deadline = Instant::now() + self.time_limit();
         let is_concerned = |head: &&ThreadVisit| {
             let known = self.threads.get(&head.tid);
             known.is_some_and(|known| {

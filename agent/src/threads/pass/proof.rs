@@ -39,7 +39,7 @@ struct Again {
 impl Passer {
     /// Reads the stacks of threads and proves them.
     pub(super) fn read_stacks(&mut self, changed: &[Changed]) -> Result<(), PassError> {
-        let deadline = Instant::now() + self.limit;
+        let deadline = Instant::now() + self.time_limit();
         let most_chunks = self.shared.visits().most_chunks();
         let mut again = Vec::new();
         for chunk in changed.chunks(CHUNK.max(changed.len() / most_chunks)) {

@@ -48,6 +48,19 @@ fn each_thread_has_its_stack_and_what_it_waits_for() {
     });
 }
 
+#[test]
+fn thousands_of_threads_have_their_stacks() {
+    let _machine = machine::alone();
+    let waiting = 5000;
+    let arguments = [waiting.to_string()];
+    let target = Target::start_with(machine::one_interpreter(), "many_threads", &arguments);
+    let threads = threads(target.pid(), "--no-native");
+    assert_eq!(threads.len(), waiting + 3);
+    let unproved = threads.iter().filter(|thread| thread["taken"].is_null());
+    assert_eq!(unproved.count(), 0);
+    assert_eq!(with_function(&threads, "wait").len(), waiting);
+}
+
 /// Their table takes a while to compile, for which a dump waits.
 #[test]
 fn threads_in_a_large_library_have_their_native_frames() {
