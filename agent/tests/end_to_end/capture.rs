@@ -184,6 +184,11 @@ impl Running {
         self.messages.so_far()
     }
 
+    /// Its standard output until now.
+    pub(crate) fn output(&self) -> String {
+        self.output.so_far()
+    }
+
     /// Its process.
     pub(crate) fn pid(&self) -> u32 {
         self.agent.id()

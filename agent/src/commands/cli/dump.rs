@@ -27,7 +27,7 @@ pub(super) struct DumpFlags {
         help_heading = "Target",
         conflicts_with_all = [
             "pid", "name", "unit", "container", "pod", "cgroup", "children", "native", "kernel", "internals",
-            "inlined", "timeout",
+            "inlined", "timeout", "repeat",
         ]
     )]
     core: Option<PathBuf>,
@@ -89,7 +89,17 @@ pub(super) struct DumpFlags {
     #[arg(short, long, value_name = "TIME", default_value = "2s", value_parser = values::duration)]
     timeout: Duration,
 
-    /// One JSON document in place of text
+    /// Dumps, one after another
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+
+    /// Time from the beginning of a dump to that of the next one, if it does not take longer
+    #[arg(
+        long, value_name = "TIME", default_value = "1s", requires = "repeat", value_parser = values::duration
+    )]
+    interval: Duration,
+
+    /// One JSON document in place of text; with --repeat one on each line
     #[arg(short, long)]
     json: bool,
 }
@@ -130,6 +140,8 @@ impl TryFrom<DumpFlags> for DumpOptions {
             tasks: flags.tasks,
             locals: flags.locals.then_some(flags.locals_length.into()),
             timeout: flags.timeout,
+            repeat: flags.repeat,
+            interval: flags.interval,
             json: flags.json,
         })
     }

@@ -144,6 +144,9 @@ Examples:
   agent dump --pid 1234 --no-native
   agent dump --pid 1234 --children --json
 
+  Ten dumps, of which each begins two seconds after the one before
+    agent dump --pid 1234 --repeat 10 --interval 2s
+
   Down to the kernel, with the interpreter's own functions
     agent dump --pid 1234 --kernel --internals
 

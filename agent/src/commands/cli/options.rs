@@ -103,6 +103,10 @@ pub struct DumpOptions {
     pub locals: Option<usize>,
     /// Time after which a thread that has no stack yet is shown without one.
     pub timeout: Duration,
+    /// How many dumps, one after another.
+    pub repeat: u32,
+    /// Time from the beginning of a dump to that of the next one.
+    pub interval: Duration,
     /// Whether to print JSON.
     pub json: bool,
 }

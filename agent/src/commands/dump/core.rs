@@ -96,7 +96,7 @@ pub(super) fn run(options: &CoreOptions) -> Result<ExitCode> {
     if let Some(dumped) = &mut document.core {
         dumped.missing = missing(&core, &found);
     }
-    show(&document, options.json)?;
+    show(&document, options.json.into())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -154,6 +154,7 @@ fn document(
     let first = core.threads().first();
     Document {
         schema: SCHEMA,
+        time: None,
         spread_ms: 0.0,
         duration_ms: 0.0,
         note: Some(NOTE.to_owned()),

@@ -24,6 +24,8 @@ pub(super) const SCHEMA: u32 = 1;
 pub(super) struct Document {
     /// [`SCHEMA`].
     pub(super) schema: u32,
+    /// When stacks were taken, as `2026-11-27T12:00:00.250Z`; null of a core dump.
+    pub(super) time: Option<String>,
     /// Milliseconds between the first and the last instant of which there is a stack.
     pub(super) spread_ms: f64,
     /// Milliseconds for which stacks were taken.
@@ -180,6 +182,7 @@ impl Document {
         });
         Self {
             schema: SCHEMA,
+            time: Some(humantime::format_rfc3339_millis(capture.profile.start).to_string()),
             spread_ms: milliseconds(spread(&capture.threads)),
             duration_ms: milliseconds(capture.duration),
             note: capture.note.clone(),

@@ -22,17 +22,52 @@ mod variables;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use tokio::time::{Instant, sleep_until};
 
-use self::{document::Document, show::show};
-use super::cli::{CoreOptions, DumpOptions};
-use crate::python::Detector;
+use self::{
+    document::Document,
+    show::{Form, show},
+};
+use super::{
+    cli::{CoreOptions, DumpOptions},
+    standard_output::Delivery,
+};
+use crate::{python::Detector, session::Signals};
 
-/// Takes the stacks of all threads and prints them.
+/// Takes the stacks of all threads and prints them, as often as is wanted or until a signal.
 ///
 /// # Errors
 ///
 /// One sentence that says what to do.
 pub(super) async fn run(options: &DumpOptions) -> Result<ExitCode> {
+    if options.repeat == 1 {
+        show(&take(options).await?, options.json.into())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut signals = Signals::to_end()?;
+    for nth in 1..=options.repeat {
+        let next = Instant::now() + options.interval;
+        let document = take(options).await?;
+        let of = options.repeat;
+        let form = if options.json {
+            Form::JsonLine
+        } else {
+            Form::NumberedText { nth, of }
+        };
+        if show(&document, form)? == Delivery::Closed || nth == of {
+            break;
+        }
+        tokio::select! {
+            biased;
+            () = signals.arrived() => break,
+            () = sleep_until(next) => {}
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Takes the stacks of all threads.
+async fn take(options: &DumpOptions) -> Result<Document> {
     let capture = capture::take(options).await?;
     let mut document = Document::new(&capture, options.frames);
     if options.tasks {
@@ -47,8 +82,7 @@ pub(super) async fn run(options: &DumpOptions) -> Result<ExitCode> {
     if options.source {
         source_lines::add(&mut document);
     }
-    show(&document, options.json)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(document)
 }
 
 /// Prints the stacks of a core dump.

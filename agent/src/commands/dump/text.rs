@@ -346,6 +346,7 @@ mod tests {
         });
         Document {
             schema: 1,
+            time: Some("2026-11-27T12:00:00.250Z".to_owned()),
             spread_ms: 1.25,
             note: None,
             core: None,
