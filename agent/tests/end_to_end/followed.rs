@@ -213,7 +213,7 @@ fn put(group: &Path, pid: u32) {
 
 /// A container gets a process by `exec`, as runtimes start them, and one that runs already.
 #[test]
-fn a_control_group_gets_processes() {
+fn control_groups_get_processes() {
     let _machine = machine::alone();
     let folder = tempfile::tempdir().unwrap();
     burning(folder.path(), &["inside"]);
@@ -222,11 +222,18 @@ fn a_control_group_gets_processes() {
     let group = groups.add(&format!("docker-{id}.scope"));
     // The id of another container begins alike.
     let other_group = groups.add(&format!("docker-7e57{}.scope", "0123".repeat(15)));
-    let targets = [(); 3].map(|()| Target::start(machine::one_interpreter(), "busy"));
-    let [first, moved, other] = targets.each_ref().map(Target::pid);
+    let uid = "7e577e57-0000-4000-8000-0123456789ab";
+    let unit_group = groups.add("followed-by-test.service");
+    let pod_group = groups.add(&format!("pod{uid}"));
+    let targets = [(); 5].map(|()| Target::start(machine::one_interpreter(), "busy"));
+    let [first, moved, of_unit, of_pod, other] = targets.each_ref().map(Target::pid);
     put(&group, first);
-    let capture = start("--container 7e57");
+    let capture = start(&format!(
+        "--container 7e57 --unit followed-by-test --pod {uid}"
+    ));
     put(&group, moved);
+    put(&unit_group, of_unit);
+    put(&pod_group, of_pod);
     put(&other_group, other);
     let interpreter = machine::one_interpreter().path.display().to_string();
     let script = folder.path().join("inside.py");
@@ -239,9 +246,10 @@ fn a_control_group_gets_processes() {
     thread::sleep(Duration::from_secs(10));
     let capture = end(capture);
     assert_followed(&capture, &times(&lines), "inside");
-    for (pid, is_inside) in [(first, true), (moved, true), (other, false)] {
-        assert_eq!(samples_of(&capture, pid) > 0, is_inside, "{pid}");
+    for pid in [first, moved, of_unit, of_pod] {
+        assert!(samples_of(&capture, pid) > 0, "{pid}");
     }
+    assert_eq!(samples_of(&capture, other), 0);
 }
 
 /// The last process ends; the capture says so, goes on, and has the next one.
