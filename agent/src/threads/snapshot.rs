@@ -253,7 +253,7 @@ impl Snapshot {
             pass: state.passes,
         };
         state.add(key, WaitReason::NONE, Some(stack));
-        if lacks == Lacks::Nothing {
+        if lacks == Lacks::Nothing && state.has_final(key) {
             state.missing.remove(&key);
         }
         self.check(&state);
@@ -269,7 +269,7 @@ impl Snapshot {
     pub fn set_tables(&self, is_loading: bool, steps: usize) {
         let mut state = self.state();
         if state.steps != steps {
-            state.tables_until = state.passes + PASSES_TO_READ_AGAIN;
+            state.extend_tables();
         }
         (state.is_loading, state.steps) = (is_loading, steps);
     }
@@ -297,8 +297,12 @@ impl Snapshot {
 
 impl ProvedStack {
     /// Whether another one of its thread takes its place.
-    fn yields_to(&self, other: &Self) -> bool {
+    ///
+    /// Not while the table that it lacks is being loaded: those that are complete meanwhile are of other functions,
+    /// where the thread is rarely.
+    fn yields_to(&self, other: &Self, is_loading: bool) -> bool {
         match (self.lacks, other.lacks) {
+            (Lacks::Table, _) if is_loading => false,
             (Lacks::Table, Lacks::Table) => true,
             (known, new) => new < known,
         }
@@ -319,10 +323,21 @@ impl State {
         });
         thread.seen = seen;
         if let Some(stack) = stack
-            && thread.stack.is_none_or(|known| known.yields_to(&stack))
+            && thread
+                .stack
+                .is_none_or(|known| known.yields_to(&stack, self.is_loading))
         {
+            let is_new = thread.stack.is_none_or(|it| it.lacks != Lacks::Table);
             thread.stack = Some(stack);
+            if is_new && stack.lacks == Lacks::Table {
+                // Whoever loads tables hears of it a moment later.
+                self.extend_tables();
+            }
         }
+    }
+
+    fn extend_tables(&mut self) {
+        self.tables_until = self.passes + PASSES_TO_READ_AGAIN;
     }
 
     fn has_stack(&self, key: Key) -> bool {
