@@ -223,17 +223,23 @@ fn control_groups_get_processes() {
     // The id of another container begins alike.
     let other_group = groups.add(&format!("docker-7e57{}.scope", "0123".repeat(15)));
     let uid = "7e577e57-0000-4000-8000-0123456789ab";
-    let unit_group = groups.add("followed-by-test.service");
-    let pod_group = groups.add(&format!("pod{uid}"));
-    let targets = [(); 5].map(|()| Target::start(machine::one_interpreter(), "busy"));
-    let [first, moved, of_unit, of_pod, other] = targets.each_ref().map(Target::pid);
-    put(&group, first);
+    let inside = [
+        group.clone(),
+        groups.add("followed-by-test.service"),
+        groups.add(&format!("pod{uid}")),
+    ];
+    let targets = [(); 7].map(|()| Target::start(machine::one_interpreter(), "busy"));
+    let [other, pids @ ..] = targets.each_ref().map(Target::pid);
+    let (first, moved) = pids.split_at(inside.len());
+    for (group, pid) in inside.iter().zip(first) {
+        put(group, *pid);
+    }
     let capture = start(&format!(
         "--container 7e57 --unit followed-by-test --pod {uid}"
     ));
-    put(&group, moved);
-    put(&unit_group, of_unit);
-    put(&pod_group, of_pod);
+    for (group, pid) in inside.iter().zip(moved) {
+        put(group, *pid);
+    }
     put(&other_group, other);
     let interpreter = machine::one_interpreter().path.display().to_string();
     let script = folder.path().join("inside.py");
@@ -246,7 +252,7 @@ fn control_groups_get_processes() {
     thread::sleep(Duration::from_secs(10));
     let capture = end(capture);
     assert_followed(&capture, &times(&lines), "inside");
-    for pid in [first, moved, of_unit, of_pod] {
+    for pid in pids {
         assert!(samples_of(&capture, pid) > 0, "{pid}");
     }
     assert_eq!(samples_of(&capture, other), 0);
