@@ -55,7 +55,7 @@ fn several_dumps_are_taken_one_after_another() {
     let _machine = machine::alone();
     let interpreter = machine::one_interpreter();
     let target = Target::start(interpreter, "waiting");
-    let output = run(target.pid(), "--json --repeat 3 --interval 600ms").output;
+    let output = run(target.pid(), "--json --repeat 2 --interval 2s").output;
     let documents = String::from_utf8(output).unwrap();
     let documents = documents
         .lines()
@@ -70,12 +70,12 @@ fn several_dumps_are_taken_one_after_another() {
         humantime::parse_rfc3339(document["time"].as_str().unwrap()).unwrap()
     });
     let times: Vec<_> = times.collect();
-    assert_eq!(times.len(), 3);
-    for pair in times.windows(2) {
-        // Stacks are taken some time after a dump begins, which is not always the same.
-        let between = pair[1].duration_since(pair[0]).unwrap();
-        assert!(between > Duration::from_millis(300), "{times:?}");
-    }
+    let [first, second] = *times else {
+        panic!("{times:?}");
+    };
+    // Stacks are taken some time after a dump begins, which is longer for the first one.
+    let between = second.duration_since(first).unwrap();
+    assert!(between > Duration::from_millis(500), "{times:?}");
     let text = text(target.pid(), "--repeat 2 --interval 1ms");
     assert!(text.starts_with("Dump 1 of 2, 20"), "{text}");
     assert!(text.contains("\n\nDump 2 of 2, 20"), "{text}");
