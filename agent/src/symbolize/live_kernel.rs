@@ -64,17 +64,19 @@ fn hash_of_modules(text: &[u8]) -> u64 {
 }
 
 /// The functions of the kernel as it is.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct LiveKernel<S = RunningKernel> {
     source: S,
     /// [`None`] until the first address.
     table: Option<Table>,
-    /// What this window has found out whether it is still right.
-    checked: Checked,
+    /// When this window began.
+    now: Instant,
+    due: Due,
 }
 
+/// For which code this window has yet to find out whether the table is still right.
 #[derive(Debug, Default)]
-struct Checked {
+struct Due {
     modules: bool,
     programs: bool,
 }
@@ -86,41 +88,77 @@ struct Table {
     modules: Option<u64>,
 }
 
+impl LiveKernel {
+    pub(super) fn new() -> Self {
+        Self::of(RunningKernel)
+    }
+}
+
 impl<S: KernelSource> LiveKernel<S> {
+    fn of(source: S) -> Self {
+        Self {
+            source,
+            table: None,
+            now: Instant::now(),
+            due: Due::default(),
+        }
+    }
+
     /// Leaves out all names.
     pub(super) fn leave_out(&mut self) {
         self.table = Some(Table {
             symbols: Err(KallsymsError::LeftOut),
-            read_at: Instant::now(),
+            read_at: self.now,
             modules: None,
         });
     }
 
     /// Begins a window.
-    pub(super) fn begin_window(&mut self) {
-        self.checked = Checked::default();
+    pub(super) fn begin_window(&mut self, now: Instant) {
+        self.now = now;
+        let age = |table: &Table| now.saturating_duration_since(table.read_at);
+        let is_due = self.table.as_ref().is_some_and(|it| age(it) >= LEAST_AGE);
+        self.due = Due {
+            modules: is_due,
+            programs: is_due,
+        };
     }
 
     /// The functions of the kernel, with that at an address as it is in this window.
-    pub(super) fn symbols_for(
-        &mut self,
-        address: u64,
-        now: Instant,
-    ) -> &Result<KernelSymbols, KallsymsError> {
-        let Self {
-            source,
-            table,
-            checked,
-        } = self;
-        let table = table.get_or_insert_with(|| Table::read(source, now));
-        if table.is_renewed(address, checked, source, now) {
-            let new = Table::read(source, now);
+    pub(super) fn symbols_for(&mut self, address: u64) -> &Result<KernelSymbols, KallsymsError> {
+        if self.is_outdated(address) {
+            let new = Table::read(&mut self.source, self.now);
             // One that cannot be read any more is better than none.
             if new.symbols.is_ok() {
-                *table = new;
+                self.table = Some(new);
             }
         }
+        let Self {
+            source, table, now, ..
+        } = self;
+        let table = table.get_or_insert_with(|| Table::read(source, *now));
         &table.symbols
+    }
+
+    /// Finds out whether another table may be right by now for an address; once in a window for each kind of code.
+    fn is_outdated(&mut self, address: u64) -> bool {
+        let Some(table) = &self.table else {
+            return false;
+        };
+        // What cannot be read has no places.
+        let Ok(symbols) = &table.symbols else {
+            return false;
+        };
+        if !self.due.modules && !self.due.programs {
+            return false;
+        }
+        match symbols.place(address) {
+            Place::Kernel => false,
+            Place::Module => {
+                mem::take(&mut self.due.modules) && self.source.modules() != table.modules
+            }
+            Place::Program => mem::take(&mut self.due.programs),
+        }
     }
 }
 
@@ -132,28 +170,6 @@ impl Table {
             symbols: source.read(),
             read_at: now,
         }
-    }
-
-    /// Whether another table may be right now for an address.
-    fn is_renewed(
-        &self,
-        address: u64,
-        checked: &mut Checked,
-        source: &mut impl KernelSource,
-        now: Instant,
-    ) -> bool {
-        // What cannot be read has no places.
-        let place = self.symbols.as_ref().map(|symbols| symbols.place(address));
-        let (is_checked, is_module) = match place.unwrap_or(Place::Kernel) {
-            Place::Kernel => return false,
-            Place::Module => (&mut checked.modules, true),
-            Place::Program => (&mut checked.programs, false),
-        };
-        if mem::replace(is_checked, true) || now.saturating_duration_since(self.read_at) < LEAST_AGE
-        {
-            return false;
-        }
-        !is_module || source.modules() != self.modules
     }
 }
 
@@ -194,18 +210,16 @@ ffffffffc0001080 t bpf_prog_2_two [bpf]
 ";
 
     fn kernel(modules_after: u64) -> LiveKernel<Tables> {
-        LiveKernel {
-            source: Tables {
-                tables: vec![(BEFORE, 1), (AFTER, modules_after)],
-                reads: 0,
-            },
-            table: None,
-            checked: Checked::default(),
-        }
+        LiveKernel::of(Tables {
+            tables: vec![(BEFORE, 1), (AFTER, modules_after)],
+            reads: 0,
+        })
     }
 
+    /// The name in a window that begins `now`.
     fn name(kernel: &mut LiveKernel<Tables>, address: u64, now: Instant) -> String {
-        let symbols = kernel.symbols_for(address, now).as_ref().unwrap();
+        kernel.begin_window(now);
+        let symbols = kernel.symbols_for(address).as_ref().unwrap();
         symbols.find(address).unwrap().name
     }
 
@@ -214,10 +228,8 @@ ffffffffc0001080 t bpf_prog_2_two [bpf]
         let mut kernel = kernel(1);
         let (start, address) = (Instant::now(), 0xffff_ffff_c000_1090);
         assert_eq!(name(&mut kernel, address, start), "bpf_prog_1_one");
-        kernel.begin_window();
         let soon = start + LEAST_AGE / 2;
         assert_eq!(name(&mut kernel, address, soon), "bpf_prog_1_one");
-        kernel.begin_window();
         let later = start + LEAST_AGE;
         assert_eq!(name(&mut kernel, address, later), "bpf_prog_2_two");
         assert_eq!(kernel.source.reads, 2);
@@ -230,7 +242,6 @@ ffffffffc0001080 t bpf_prog_2_two [bpf]
         for (modules, expected, reads) in [(1, "send", 1), (2, "receive", 2)] {
             let mut kernel = kernel(modules);
             assert_eq!(name(&mut kernel, address, start), "send");
-            kernel.begin_window();
             assert_eq!(name(&mut kernel, address, later), expected);
             assert_eq!(kernel.source.reads, reads);
         }
@@ -241,7 +252,6 @@ ffffffffc0001080 t bpf_prog_2_two [bpf]
         let mut kernel = kernel(2);
         let (start, address) = (Instant::now(), 0xffff_ffff_8100_0010);
         for day in 0..3 {
-            kernel.begin_window();
             let now = start + Duration::from_secs(86_400 * day);
             assert_eq!(name(&mut kernel, address, now), "_text");
         }

@@ -62,7 +62,7 @@ impl NativeSymbolizer {
         let haste = Haste::default();
         Self {
             files: FileSymbolizer::new(symbol_bytes, workers.clone(), haste.clone()),
-            kernel: LiveKernel::default(),
+            kernel: LiveKernel::new(),
             perf_maps: HashMap::new(),
             jit_interfaces: HashMap::new(),
             models: HashMap::new(),
@@ -125,7 +125,7 @@ impl NativeSymbolizer {
     /// is tried again.
     pub fn prepare(&mut self, executables: &Executables, frames: &[(u32, NativeFrame)]) {
         self.refreshed.clear();
-        self.kernel.begin_window();
+        self.kernel.begin_window(Instant::now());
         self.models.clear();
         self.files.prepare(executables, frames);
     }
@@ -148,7 +148,7 @@ impl NativeSymbolizer {
     }
 
     fn kernel(&mut self, address: u64) -> SymbolizedNativeFrame {
-        let symbols = self.kernel.symbols_for(address, Instant::now());
+        let symbols = self.kernel.symbols_for(address);
         let function = match symbols {
             Ok(symbols) => symbols.find(address).ok_or(UnsymbolizedReason::NoSymbol),
             Err(KallsymsError::AddressesHidden) => Err(UnsymbolizedReason::KptrRestricted),
