@@ -74,9 +74,7 @@ impl Session {
             }
         }
     }
-}
 
-impl Session {
     fn advance_tables(&mut self, done: Vec<TableJob>) -> Result<()> {
         let Some(tables) = &mut self.unwind_tables else {
             return Ok(());

@@ -136,7 +136,7 @@ impl Passer {
         }
         self.shared.status.add_visits(heads.len());
         self.read_stacks(&changed)?;
-        let is_moment = self.records.snapshot.is_some();
+        let is_moment = self.is_moment();
         for head in &heads {
             if let Some(known) = self.threads.get_mut(&head.tid) {
                 known.show(head, elapsed_ns, is_moment);
@@ -183,8 +183,13 @@ impl Passer {
 
     /// Most time for reading stacks in this pass. The first one has to read them all.
     fn time_limit(&self) -> Duration {
-        let is_long = self.pass == 1 || self.records.snapshot.is_some();
+        let is_long = self.pass == 1 || self.is_moment();
         self.shared.visits().time_limit(is_long)
+    }
+
+    /// Whether only this moment counts: a snapshot is taken.
+    fn is_moment(&self) -> bool {
+        self.records.snapshot.is_some()
     }
 
     /// Notes that a thread is there.
@@ -192,6 +197,7 @@ impl Passer {
         if self.threads.len() >= MAX_THREADS && !self.threads.contains_key(&head.tid) {
             return;
         }
+        let is_moment = self.is_moment();
         let known = self
             .threads
             .entry(head.tid)
@@ -204,7 +210,6 @@ impl Passer {
         if head.on_cpu != 0 {
             known.reset();
         }
-        let is_moment = self.records.snapshot.is_some();
         if known.again_ns != 0 && (is_moment || now_ns >= known.again_ns) {
             known.again_ns = 0;
             // It is read in the next pass.

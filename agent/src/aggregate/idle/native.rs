@@ -213,7 +213,8 @@ impl NativeFunctions {
             return Some(false);
         }
         self.functions += 1;
-        let is_library = C_LIBRARIES.iter().any(|name| executable.starts_with(name));
+        let is_one_of = |known: &[&str]| known.iter().any(|name| executable.starts_with(name));
+        let is_library = is_one_of(&C_LIBRARIES);
         let mut has_name = false;
         for function in functions {
             has_name = true;
@@ -234,10 +235,7 @@ impl NativeFunctions {
             }
         }
         let is_unknown = !has_name && !is_library;
-        is_unknown.then(|| {
-            let mut libraries = POOL_LIBRARIES.iter();
-            libraries.any(|name| executable.starts_with(name))
-        })
+        is_unknown.then(|| is_one_of(POOL_LIBRARIES))
     }
 }
 

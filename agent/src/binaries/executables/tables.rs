@@ -67,8 +67,8 @@ pub struct CompileJob {
     table: u32,
     bytes: Arc<Bytes>,
     find_marks: FindMarks,
-    /// Most bytes of call-frame information; a larger table is left for when a sample needs it, and this one is needed
-    /// where there is no limit.
+    /// Most bytes of call-frame information of a table that no sample needs yet: a larger one is left until then.
+    /// [`None`] where a sample needs it.
     most_bytes: Option<u64>,
     /// The file, for the worker threads.
     subject: Subject,
