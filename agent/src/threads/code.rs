@@ -42,13 +42,31 @@ impl ProcessCode {
 
 /// Looks up code of one process.
 pub(super) struct Code<'a> {
-    pub(super) maps: &'a Lookups,
-    pub(super) process: &'a mut ProcessCode,
-    pub(super) tgid: u32,
+    maps: &'a Lookups,
+    process: &'a mut ProcessCode,
+    tgid: u32,
     /// Executables whose tables are missing.
-    pub(super) wanted: &'a mut Vec<u32>,
+    wanted: &'a mut Vec<u32>,
     /// The last look-up that is not cached.
-    pub(super) place: CodeLocation,
+    place: CodeLocation,
+}
+
+impl<'a> Code<'a> {
+    /// Executables whose tables are missing are added to `wanted`.
+    pub(super) fn new(
+        maps: &'a Lookups,
+        process: &'a mut ProcessCode,
+        tgid: u32,
+        wanted: &'a mut Vec<u32>,
+    ) -> Self {
+        Self {
+            maps,
+            process,
+            tgid,
+            wanted,
+            place: CodeLocation::NOWHERE,
+        }
+    }
 }
 
 impl CodeLookup for Code<'_> {

@@ -1,13 +1,13 @@
 //! The stack of a thread that does not run, read from outside: the walks of the BPF programs, in their
-//! order and within their limits, on the memory of the process.
+//! order and within their limits, on the memory of a process or of its core dump.
 
 use agent_common::{
     hash::Hash,
     layout::{GilStyle, Layout, RunStyle, RunningTaskLayout},
     limits::MAX_KERNEL_FRAMES,
     maps::ThreadState,
-    memory::UserAddr,
-    native::{CodeLocation, NativeOutcome, NativeWalk, PythonFrames, Registers, UnwindNative},
+    memory::{UserAddr, UserMemory},
+    native::{CodeLookup, NativeOutcome, NativeWalk, PythonFrames, Registers, UnwindNative},
     python::{
         CodeObjectRecord, PythonOutcome, PythonWalk, ThreadWalk, UnwindPython, WalkPosition,
         collects_garbage, gil_holder, read_running_task,
@@ -20,9 +20,6 @@ use zerocopy::IntoBytes as _;
 
 use super::{
     batch::Batch,
-    code::{Code, ProcessCode},
-    page_cache::PageCache,
-    sources::Lookups,
     symbols::{Describer, KnownCode},
 };
 
@@ -89,10 +86,10 @@ pub(super) struct Walked {
 
 impl Walked {
     /// Notes what is missing.
-    fn check(&mut self, wants_tables: bool) {
+    fn check(&mut self) {
         let is_python = self.python_status == PythonUnwindStatus::COMPLETE
             || self.python_status == PythonUnwindStatus::NO_FRAME;
-        self.is_whole &= is_python && self.native_status.is_complete() && !wants_tables;
+        self.is_whole &= is_python && self.native_status.is_complete();
     }
 }
 
@@ -125,9 +122,8 @@ pub(super) struct Walker {
 }
 
 /// What a stack is read from.
-pub(super) struct Source<'a> {
-    pub(super) maps: &'a Lookups,
-    pub(super) memory: &'a PageCache,
+pub(super) struct Source<'a, M> {
+    pub(super) memory: &'a M,
     pub(super) interpreter: Option<&'a Interpreter>,
     /// The states of the thread, the newest interpreter first.
     pub(super) states: &'a [ThreadState],
@@ -136,7 +132,6 @@ pub(super) struct Source<'a> {
     pub(super) registers: &'a Registers,
     /// Addresses of kernel frames, leaf first, as bytes.
     pub(super) kernel: &'a [u8],
-    pub(super) tgid: u32,
 }
 
 impl Walker {
@@ -151,19 +146,19 @@ impl Walker {
         }
     }
 
-    /// Reads the stack of a thread; code objects that are new are added to `batch`.
-    pub(super) fn walk(
+    /// Reads the stack of a thread, whose native frames are in this code; code objects that are new are added to
+    /// `batch`.
+    pub(super) fn walk<M: UserMemory, C: CodeLookup>(
         &mut self,
-        source: &Source<'_>,
-        code: &mut ProcessCode,
+        source: &Source<'_, M>,
+        code: &mut C,
         symbols: &mut KnownCode,
-        wanted: &mut Vec<u32>,
         batch: &mut Batch,
     ) -> (Walked, StackRecords) {
         let mut records = StackRecords::default();
         let mut walked = self.walk_python(source, symbols, batch, &mut records);
         if self.with_native {
-            let status = self.walk_native(source, code, wanted);
+            let status = self.walk_native(source, code);
             self.native.stack.push_pending_run();
             walked.native_status = status;
             walked.native_stack = self.native.stack.hash();
@@ -172,13 +167,13 @@ impl Walker {
                 self.native.stack.record().clone_into(&mut records.native);
             }
         }
-        walked.check(!wanted.is_empty());
+        walked.check();
         (walked, records)
     }
 
-    fn walk_python(
+    fn walk_python<M: UserMemory>(
         &mut self,
-        source: &Source<'_>,
+        source: &Source<'_, M>,
         symbols: &mut KnownCode,
         batch: &mut Batch,
         records: &mut StackRecords,
@@ -260,11 +255,10 @@ impl Walker {
         walked
     }
 
-    fn walk_native(
+    fn walk_native<M: UserMemory, C: CodeLookup>(
         &mut self,
-        source: &Source<'_>,
-        code: &mut ProcessCode,
-        wanted: &mut Vec<u32>,
+        source: &Source<'_, M>,
+        code: &mut C,
     ) -> NativeUnwindStatus {
         let style = source
             .interpreter
@@ -278,13 +272,7 @@ impl Walker {
                 depth: self.python.stack.depth(),
                 style,
             },
-            code: Code {
-                maps: source.maps,
-                process: code,
-                tgid: source.tgid,
-                wanted,
-                place: CodeLocation::NOWHERE,
-            },
+            code,
             seed: self.seed,
         };
         steps.unwind()
@@ -302,7 +290,7 @@ impl Walker {
 }
 
 /// Whether the state of the thread is that which holds the GIL, where that is a variable.
-fn holds_gil(source: &Source<'_>, interpreter: &Interpreter) -> bool {
+fn holds_gil<M: UserMemory>(source: &Source<'_, M>, interpreter: &Interpreter) -> bool {
     let layout = &interpreter.layout;
     if layout.interpreter.gil_style == GilStyle::IN_THREAD || interpreter.gil_holder.is_null() {
         return false;
@@ -312,18 +300,18 @@ fn holds_gil(source: &Source<'_>, interpreter: &Interpreter) -> bool {
 }
 
 /// Whether this is the address of a state of the thread.
-fn is_own(source: &Source<'_>, state: UserAddr) -> bool {
+fn is_own<M>(source: &Source<'_, M>, state: UserAddr) -> bool {
     !state.is_null() && source.states.iter().any(|own| own.address == state)
 }
 
 /// The steps of the walk through Python frames.
-struct PythonSteps<'a> {
-    walk: ThreadWalk<'a, PageCache>,
+struct PythonSteps<'a, M> {
+    walk: ThreadWalk<'a, M>,
     states: &'a [ThreadState],
     symbols: &'a mut KnownCode,
 }
 
-impl UnwindPython for PythonSteps<'_> {
+impl<M: UserMemory> UnwindPython for PythonSteps<'_, M> {
     const FRAMES_PER_STEP: u32 = 1;
 
     fn load_state(&mut self) -> PythonOutcome {
@@ -348,16 +336,16 @@ impl UnwindPython for PythonSteps<'_> {
 }
 
 /// The steps of the walk through native frames.
-struct NativeSteps<'a> {
+struct NativeSteps<'a, M, C> {
     walk: &'a mut NativeWalk,
     scratch: &'a mut Scratch,
-    source: &'a Source<'a>,
+    source: &'a Source<'a, M>,
     python: PythonFrames<'a>,
-    code: Code<'a>,
+    code: &'a mut C,
     seed: u64,
 }
 
-impl UnwindNative for NativeSteps<'_> {
+impl<M: UserMemory, C: CodeLookup> UnwindNative for NativeSteps<'_, M, C> {
     const FRAMES_PER_STEP: u32 = 1;
 
     fn begin(&mut self) -> NativeOutcome {
@@ -381,7 +369,7 @@ impl UnwindNative for NativeSteps<'_> {
             self.source.memory,
             self.scratch,
             self.python,
-            &mut self.code,
+            self.code,
             Self::FRAMES_PER_STEP,
         );
         step.into()

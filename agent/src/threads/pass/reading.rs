@@ -11,6 +11,7 @@ use super::{PassError, Passer, changed::Changed};
 use crate::{
     bpf::monotonic_ns,
     threads::{
+        code::Code,
         deadlocks::OwnedLock,
         gil::GilWait,
         locks::FoundLock,
@@ -79,22 +80,17 @@ impl Passer {
         let (stack, records) = loop {
             let states = process.states(thread_id, is_stale).to_vec();
             let source = Source {
-                maps: &shared.maps,
                 memory: &process.memory,
                 interpreter: process.interpreter.as_ref(),
                 states: &states,
                 thread_id,
                 registers: &details.registers,
                 kernel,
-                tgid: visit.tgid,
             };
-            let (stack, records) = walker.walk(
-                &source,
-                &mut process.code,
-                &mut process.symbols,
-                &mut wanted,
-                batch,
-            );
+            let mut code = Code::new(&shared.maps, &mut process.code, visit.tgid, &mut wanted);
+            let walked = walker.walk(&source, &mut code, &mut process.symbols, batch);
+            let (mut stack, records) = walked;
+            stack.is_whole &= wanted.is_empty();
             let is_lost = stack.python_status == PythonUnwindStatus::THREAD_FAULT;
             if !is_lost || is_stale || states.is_empty() {
                 break (stack, records);
