@@ -129,6 +129,13 @@ pub enum OpenError {
         /// Its path in the mount namespace of the process.
         path: PathBuf,
     },
+    /// It is no ELF file, so that it cannot be said whether it is the one that the process had mapped when its core
+    /// dump was written.
+    #[error("{} is not an ELF file", path.display())]
+    NotElf {
+        /// Its path in the mount namespace of the process.
+        path: PathBuf,
+    },
     /// It is not the file that the process had mapped when its core dump was written, as far as that can be said.
     #[error("{} is another file than the process had mapped", path.display())]
     Changed {
@@ -149,6 +156,7 @@ impl OpenError {
             Self::Deleted { .. } => true,
             Self::NotRegular { .. }
             | Self::Damaged { .. }
+            | Self::NotElf { .. }
             | Self::Changed { .. }
             | Self::Anonymous => false,
         }

@@ -6,41 +6,21 @@ use crate::{
     binaries::{
         core_dump::CoreDump,
         elf::{DebugFiles, Source},
+        executables::MappedProgram,
     },
-    process::{self, FileIdentity, OpenError, Process, RegularFile, maps::Mapping},
+    process::Process,
 };
 
 /// A program with its mappings, their files and its memory.
-pub trait Program {
+pub trait Program: MappedProgram {
     /// PID.
     fn pid(&self) -> u32;
 
     /// Path of its executable.
     fn executable(&self) -> &Path;
 
-    /// Its memory mappings, by ascending address.
-    ///
-    /// # Errors
-    ///
-    /// When they cannot be read.
-    fn mappings(&self) -> Result<Vec<Mapping>, process::Error>;
-
     /// The 64-bit number at an address, if it can be read.
     fn word(&self, address: u64) -> Option<u64>;
-
-    /// The identity of the file of a mapping.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be found.
-    fn identify_mapped(&self, mapping: &Mapping) -> Result<FileIdentity, OpenError>;
-
-    /// Opens the file of a mapping for reading.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be opened or is not a regular file.
-    fn open_mapped(&self, mapping: &Mapping) -> Result<RegularFile, OpenError>;
 
     /// The files that may hold the debugging information of the file at `image`.
     fn debug_files<'a>(&'a self, image: &'a Path) -> DebugFiles<'a>;
@@ -58,20 +38,8 @@ impl Program for Process {
         self.executable()
     }
 
-    fn mappings(&self) -> Result<Vec<Mapping>, process::Error> {
-        self.mappings()
-    }
-
     fn word(&self, address: u64) -> Option<u64> {
         self.memory().ok()?.word(address).ok()
-    }
-
-    fn identify_mapped(&self, mapping: &Mapping) -> Result<FileIdentity, OpenError> {
-        self.identify_mapped(mapping)
-    }
-
-    fn open_mapped(&self, mapping: &Mapping) -> Result<RegularFile, OpenError> {
-        self.open_mapped(mapping)
     }
 
     fn debug_files<'a>(&'a self, image: &'a Path) -> DebugFiles<'a> {
@@ -92,27 +60,10 @@ impl<S: Source> Program for CoreDump<S> {
         self.executable()
     }
 
-    fn mappings(&self) -> Result<Vec<Mapping>, process::Error> {
-        Ok(self.mappings())
-    }
-
     fn word(&self, address: u64) -> Option<u64> {
         let mut word = [0; 8];
         self.read_memory(address, &mut word).ok()?;
         Some(u64::from_le_bytes(word))
-    }
-
-    fn identify_mapped(&self, mapping: &Mapping) -> Result<FileIdentity, OpenError> {
-        let file = mapping.file.as_ref().ok_or(OpenError::Anonymous)?;
-        let identity = self.mapped_file(mapping)?.identity();
-        identity.map_err(|source| OpenError::Open {
-            path: file.path.clone(),
-            source,
-        })
-    }
-
-    fn open_mapped(&self, mapping: &Mapping) -> Result<RegularFile, OpenError> {
-        self.open_mapped(mapping)
     }
 
     fn debug_files<'a>(&'a self, image: &'a Path) -> DebugFiles<'a> {

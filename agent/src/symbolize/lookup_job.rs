@@ -36,8 +36,8 @@ pub struct LookupJob {
 pub(super) struct SymbolizedFile {
     bytes: Option<Arc<Bytes>>,
     path: PathBuf,
-    /// A process in whose root its debug files may be.
-    process: u32,
+    /// A process in whose root its debug files may be, if there is one.
+    process: Option<u32>,
 }
 
 /// The results of a job.
@@ -103,7 +103,7 @@ impl SymbolizedFile {
         };
         // Debug files are searched in the mount namespace of the process while it runs, else on the
         // host.
-        let process = Process::open(self.process).ok();
+        let process = self.process.and_then(|pid| Process::open(pid).ok());
         let debug_files = match &process {
             Some(process) => DebugFiles::of(process, &self.path),
             None => DebugFiles::on_host(&self.path),

@@ -212,7 +212,7 @@ impl<S: Source> CoreDump<S> {
                 permissions,
                 file_offset: range.map_or(0, |it| it.offset_of(start)),
                 file,
-                is_vdso: false,
+                is_vdso: self.notes.vdso == Some(start),
             }
         };
         let segments = self.headers.segments.iter();

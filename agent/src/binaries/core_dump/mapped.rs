@@ -48,7 +48,8 @@ impl Unusable {
             },
             Self::Removed => OpenError::Deleted { path },
             Self::NotRegular => OpenError::NotRegular { path },
-            Self::Changed | Self::NotElf => OpenError::Changed { path },
+            Self::Changed => OpenError::Changed { path },
+            Self::NotElf => OpenError::NotElf { path },
         }
     }
 }

@@ -22,6 +22,7 @@ mod notes;
 mod status;
 
 pub use dump::CoreDump;
+pub use notes::CoreThread;
 
 #[cfg(test)]
 mod fixtures;

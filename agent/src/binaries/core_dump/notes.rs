@@ -51,6 +51,9 @@ const INFO_BYTES: usize = 136;
 const AT_PHDR: u64 = 3;
 const AT_ENTRY: u64 = 9;
 
+/// `AT_SYSINFO_EHDR`: the address of the vDSO.
+const AT_SYSINFO_EHDR: u64 = 33;
+
 /// `AT_EXECFN`: the address of its path.
 const AT_EXECFN: u64 = 31;
 
@@ -100,6 +103,8 @@ pub(super) struct Notes {
     pub(super) executable: Option<u64>,
     /// The address of its path.
     pub(super) executable_path: Option<u64>,
+    /// The address of the vDSO.
+    pub(super) vdso: Option<u64>,
     /// The auxiliary vector.
     pub(super) auxiliary: Vec<u8>,
     /// By ascending address.
@@ -214,6 +219,7 @@ impl Notes {
                 };
                 self.executable = value(&[AT_PHDR, AT_ENTRY]);
                 self.executable_path = value(&[AT_EXECFN]);
+                self.vdso = value(&[AT_SYSINFO_EHDR]);
                 content.clone_into(&mut self.auxiliary);
             }
             FILE if self.files.is_empty() => {

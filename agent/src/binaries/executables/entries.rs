@@ -12,7 +12,7 @@ use std::{
 
 use agent_common::limits::MAX_EXECUTABLES;
 
-use super::executable::{Executable, Identity};
+use super::{executable::Executable, mapped_program::Identity};
 
 /// Executables beyond which those that were not mapped for the longest time are forgotten, and how many
 /// are left then.

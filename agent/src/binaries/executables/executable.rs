@@ -2,35 +2,18 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use super::{bytes::Bytes, vdso};
+use super::{
+    bytes::Bytes,
+    mapped_program::{Identity, MappedProgram},
+};
 use crate::{
     binaries::elf::{Elf, Placement, Segments},
-    process::{FileIdentity, Process, maps::Mapping},
+    process::maps::Mapping,
     workers::Subject,
 };
 
 /// Prefixes of the paths of shared memory, which is no file on a disk.
 const SHARED_MEMORY: [&str; 4] = ["/memfd:", "/dev/zero", "/dev/shm/", "/SYSV"];
-
-/// Key by which an executable is found again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Identity {
-    /// A file.
-    File(FileIdentity),
-    /// The vDSO, which the kernel maps into every process.
-    Vdso,
-}
-
-impl Identity {
-    /// The identity of the file of a mapping; [`None`] where it has none or cannot be read.
-    pub(super) fn of(process: &Process, mapping: &Mapping) -> Option<Self> {
-        if mapping.is_vdso {
-            return Some(Self::Vdso);
-        }
-        mapping.file.as_ref()?;
-        process.identify_mapped(mapping).ok().map(Self::File)
-    }
-}
 
 /// An executable: a file that processes map executable, or the vDSO.
 #[derive(Debug)]
@@ -38,7 +21,7 @@ pub struct Executable {
     number: u32,
     table: u32,
     identity: Identity,
-    first_user: u32,
+    first_user: Option<u32>,
     path: PathBuf,
     bytes: Option<Arc<Bytes>>,
     /// [`None`] if it is no ELF file or could not be read.
@@ -57,14 +40,19 @@ impl Executable {
     /// a path.
     pub(super) fn open(
         identity: Identity,
-        process: &Process,
+        program: &impl MappedProgram,
         mapping: &Mapping,
         may_open: bool,
     ) -> Self {
         let bytes = match identity {
-            Identity::Vdso => vdso::read().ok().map(|bytes| Bytes::Memory(bytes.into())),
-            Identity::File(_) if may_open => process.open_mapped(mapping).ok().map(Bytes::File),
-            Identity::File(_) => None,
+            Identity::Vdso => {
+                let bytes = program.read_vdso(mapping);
+                bytes.ok().map(|bytes| Bytes::Memory(bytes.into()))
+            }
+            Identity::File(_) | Identity::OfCore(_) if may_open => {
+                program.open_mapped(mapping).ok().map(Bytes::File)
+            }
+            Identity::File(_) | Identity::OfCore(_) => None,
         };
         let bytes = bytes.map(Arc::new);
         let elf = bytes.as_ref().and_then(|bytes| {
@@ -82,7 +70,7 @@ impl Executable {
             number: 0,
             table: 0,
             identity,
-            first_user: process.pid(),
+            first_user: program.running(),
             path,
             bytes,
             elf,
@@ -138,13 +126,13 @@ impl Executable {
         self.table
     }
 
-    /// The id of the process in which it was first seen.
+    /// The id of the process in which it was first seen; [`None`] where that had ended.
     #[must_use]
-    pub fn first_user(&self) -> u32 {
+    pub fn first_user(&self) -> Option<u32> {
         self.first_user
     }
 
-    /// Its path in the root of that process.
+    /// Its path in the root of its first process.
     #[must_use]
     pub fn path(&self) -> &std::path::Path {
         &self.path

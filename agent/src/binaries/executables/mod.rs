@@ -16,6 +16,7 @@
 mod bytes;
 mod entries;
 mod executable;
+mod mapped_program;
 mod registry;
 mod tables;
 mod vdso;
@@ -23,5 +24,6 @@ mod vdso;
 pub use bytes::Bytes;
 pub use entries::ExecutableCounts;
 pub use executable::Executable;
+pub use mapped_program::MappedProgram;
 pub use registry::{Executables, MappedExecutables};
 pub use tables::{Compilation, CompileJob, NewTable, TableRequest, TableSet, TableUpdate};

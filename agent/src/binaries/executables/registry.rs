@@ -10,9 +10,10 @@ use rustix::process::{Resource, getrlimit};
 
 use super::{
     entries::{Entries, ExecutableCounts, Forgotten},
-    executable::{Executable, Identity},
+    executable::Executable,
+    mapped_program::MappedProgram,
 };
-use crate::process::{self, Process, maps};
+use crate::process::{self, maps};
 
 /// Most open files; of further files only addresses are reported.
 const MAX_OPEN: usize = 2048;
@@ -47,15 +48,18 @@ impl Default for Executables {
 }
 
 impl Executables {
-    /// Reads the executable mappings of a process, and opens and numbers the files that are new.
+    /// Reads the executable mappings of a program, and opens and numbers the files that are new.
     ///
     /// # Errors
     ///
-    /// When the process has ended or its mappings may not be read.
-    pub fn read_mappings(&self, process: &Process) -> Result<MappedExecutables, process::Error> {
-        let mappings = process.mappings()?;
+    /// When its process has ended or its mappings may not be read.
+    pub fn read_mappings<P: MappedProgram>(
+        &self,
+        program: &P,
+    ) -> Result<MappedExecutables, process::Error> {
+        let mappings = program.mappings()?;
         let mut found = MappedExecutables {
-            user: process.user().unwrap_or_default(),
+            user: program.user().unwrap_or_default(),
             ..MappedExecutables::default()
         };
         let is_executable = |mapping: &&maps::Mapping| mapping.permissions.execute;
@@ -63,7 +67,7 @@ impl Executables {
             if found.mappings.len() == MAX_MAPPINGS_OF_PROCESS {
                 break;
             }
-            let executable = self.number(process, mapping);
+            let executable = self.number(program, mapping);
             found.executables.extend(executable.clone());
             let anonymous = Mapping {
                 start: mapping.start,
@@ -159,20 +163,29 @@ impl Executables {
 
     /// Gives the executable of a mapping the number that it had when it was recorded.
     #[cfg(feature = "testing")]
-    pub fn number_as_recorded(&self, number: u32, process: &Process, mapping: &maps::Mapping) {
+    pub fn number_as_recorded<P: MappedProgram>(
+        &self,
+        number: u32,
+        program: &P,
+        mapping: &maps::Mapping,
+    ) {
         self.entries().set_next_number(number);
-        self.number(process, mapping);
+        self.number(program, mapping);
     }
 
     /// The executable of a mapping; [`None`] where it has no file, or the tables are used up.
-    fn number(&self, process: &Process, mapping: &maps::Mapping) -> Option<Arc<Executable>> {
-        let identity = Identity::of(process, mapping)?;
+    fn number<P: MappedProgram>(
+        &self,
+        program: &P,
+        mapping: &maps::Mapping,
+    ) -> Option<Arc<Executable>> {
+        let identity = program.executable_identity(mapping)?;
         let known = self.entries().find(identity, Instant::now());
         known.or_else(|| {
             // The lock is not held while files are closed either.
             let (closed, may_open) = self.entries().make_room();
             drop(closed);
-            let executable = Executable::open(identity, process, mapping, may_open);
+            let executable = Executable::open(identity, program, mapping, may_open);
             let mut entries = self.entries();
             entries.insert(executable, !may_open, Instant::now())
         })

@@ -26,10 +26,18 @@ pub(super) fn read() -> io::Result<Vec<u8>> {
         .split(|&byte| byte == b'\n')
         .find(|line| line.ends_with(NAME));
     let (start, end) = line.and_then(addresses).ok_or(io::ErrorKind::NotFound)?;
-    let bytes = end.saturating_sub(start).min(MAX_BYTES);
-    let mut contents = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
+    let mut contents = vec![0; bounded(end.saturating_sub(start))?];
     File::open("/proc/self/mem")?.read_exact_at(&mut contents, start)?;
     Ok(contents)
+}
+
+/// As many of its bytes as are read.
+///
+/// # Errors
+///
+/// When they cannot be addressed.
+pub(super) fn bounded(bytes: u64) -> io::Result<usize> {
+    usize::try_from(bytes.min(MAX_BYTES)).map_err(io::Error::other)
 }
 
 /// The addresses at the start of a line of `maps`.

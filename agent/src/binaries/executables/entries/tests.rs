@@ -11,7 +11,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::{Entries, LEAST_TIME, MANY_LEFT};
 use crate::{
-    binaries::executables::executable::{Executable, Identity},
+    binaries::executables::{executable::Executable, mapped_program::Identity},
     process::{Process, RegularFile, maps::Mapping},
 };
 
