@@ -185,6 +185,28 @@ impl Registers {
         registers
     }
 
+    /// Those of the caller, where a call has led to an address that is no code: nothing of it was executed.
+    /// `at_stack_pointer` is the word at the stack pointer.
+    #[cfg(all(feature = "user", not(target_arch = "aarch64")))]
+    #[must_use]
+    pub fn of_caller(&self, at_stack_pointer: u64) -> Self {
+        let mut caller = *self;
+        // Within the call instruction, behind which the function may end.
+        caller.words[16] = at_stack_pointer.wrapping_sub(1);
+        caller.words[19] = self.words[19].wrapping_add(8);
+        caller
+    }
+
+    /// Those of the caller, where a call has led to an address that is no code: nothing of it was executed.
+    /// The word at the stack pointer is not used: the return address is in a register.
+    #[cfg(all(feature = "user", target_arch = "aarch64"))]
+    #[must_use]
+    pub fn of_caller(&self, _: u64) -> Self {
+        let mut caller = *self;
+        caller.words[32] = self.words[30].wrapping_sub(1);
+        caller
+    }
+
     /// Whether a 64-bit program is in a system call that wakes threads which wait for this word of memory.
     #[inline(always)]
     #[must_use]
@@ -251,6 +273,18 @@ impl Registers {
             31
         } else {
             19
+        };
+        self.words[PLACE]
+    }
+
+    /// The address of the next instruction.
+    #[cfg(feature = "user")]
+    #[must_use]
+    pub fn instruction(&self) -> u64 {
+        const PLACE: usize = if cfg!(target_arch = "aarch64") {
+            32
+        } else {
+            16
         };
         self.words[PLACE]
     }
@@ -345,5 +379,15 @@ mod tests {
         of_32_bits.words[Registers::MODE] = 0x23;
         assert_eq!(of_32_bits.remapped(), None);
         assert_eq!(in_call(FUTEX, [0x7f00_0000, 4096, 0]).remapped(), None);
+    }
+
+    #[test]
+    fn the_caller_is_behind_the_call() {
+        let mut registers = Registers::at_rest(None, 0x7ffe_0000, 0x10);
+        registers.words[5] = 7;
+        let caller = registers.of_caller(0x40_1005);
+        assert_eq!(caller.instruction(), 0x40_1004);
+        assert_eq!(caller.stack_pointer(), 0x7ffe_0008);
+        assert_eq!(caller.words[5], 7);
     }
 }

@@ -63,18 +63,6 @@ impl IdleThreads {
     }
 }
 
-/// Whether a thread waits for work that waits for this, by its Python functions and their files, the innermost first.
-pub fn waits_for_work<'a>(
-    wait: WaitReason,
-    functions: impl Iterator<Item = (&'a str, &'a str)>,
-) -> bool {
-    let functions = functions.take(MAX_FUNCTIONS);
-    let functions: Vec<_> = functions
-        .map(|(name, file)| PythonFunction::new(name, file))
-        .collect();
-    python::is_idle(wait, &functions)
-}
-
 /// Whether the Python functions at the leaf are those of a thread that waits for work.
 fn is_python_idle(wait: WaitReason, stack: &Stack, symbolizer: &mut impl SymbolizeFrames) -> bool {
     let visible = |frame: &&agent_common::record::Frame| frame.kind != FrameKind::HIDDEN;
@@ -85,7 +73,8 @@ fn is_python_idle(wait: WaitReason, stack: &Stack, symbolizer: &mut impl Symboli
         .map_while(|frame| symbolizer.python(frame));
     let functions: Vec<_> = functions.map(|resolved| resolved.function).collect();
     let functions = functions.iter();
-    waits_for_work(wait, functions.map(|it| (&*it.name, &*it.file)))
+    let functions = functions.map(|it| PythonFunction::new(&it.name, &it.file));
+    python::is_idle(wait, &functions.collect::<Vec<_>>())
 }
 
 /// Whether a native stack is that of a thread of a pool that waits for work.

@@ -290,8 +290,7 @@ impl<R: SymbolizeFrames> Interleaver<'_, R> {
 }
 
 /// Whether there are no Python frames, so that none are missing.
-#[must_use]
-pub fn has_no_python(end: PythonUnwindStatus) -> bool {
+fn has_no_python(end: PythonUnwindStatus) -> bool {
     matches!(
         end,
         PythonUnwindStatus::NO_THREAD_STATE
@@ -317,7 +316,8 @@ pub fn incomplete_marker(end: PythonUnwindStatus) -> &'static str {
 }
 
 /// Marker for missing native frames; [`None`] where none are missing.
-fn unwind_marker(end: NativeUnwindStatus) -> Option<&'static str> {
+#[must_use]
+pub fn unwind_marker(end: NativeUnwindStatus) -> Option<&'static str> {
     Some(match end {
         NativeUnwindStatus::NOT_WALKED
         | NativeUnwindStatus::COMPLETE

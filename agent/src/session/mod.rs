@@ -20,6 +20,7 @@
 
 mod allocations;
 mod clock;
+mod core_dump;
 mod counting;
 mod drain;
 mod end;
@@ -61,6 +62,7 @@ mod windows;
 pub use self::counting::{Counting, Received};
 pub use self::{
     clock::Began,
+    core_dump::{CoreProfile, read_core},
     drain::DrainStatus,
     end::{End, EndReason},
     eviction_schedule::{Due, EXECUTABLES_STAY, EvictionSchedule, InUse},

@@ -89,24 +89,10 @@ impl CodeLookup for Code<'_> {
 impl Code<'_> {
     /// The location of an address, and whether it stays while the mappings do.
     fn look_up(&mut self, address: u64) -> (CodeLocation, bool) {
-        let mut place = CodeLocation::NOWHERE;
-        let mappings = &self.process.mappings;
-        let count = u32::try_from(mappings.len()).unwrap_or(0);
-        let index = MappingSearch::new().find(&Starts(mappings), 0, count, address);
-        let mapping = mappings.get(index as usize);
-        let is_inside = |mapping: &&Mapping| (mapping.start..mapping.end).contains(&address);
-        let Some(mapping) = mapping.filter(is_inside) else {
+        let (mut place, mapping) = locate(&self.process.mappings, address, self.tgid);
+        let Some(mapping) = mapping else {
             return (place, true);
         };
-        if mapping.executable == Mapping::ANONYMOUS {
-            place.kind = NativeKind::ANONYMOUS;
-            place.address = address;
-            place.file_or_pid = self.tgid;
-            return (place, true);
-        }
-        place.kind = NativeKind::FILE;
-        place.address = address.wrapping_sub(mapping.bias);
-        place.file_or_pid = mapping.executable;
         for _ in 0..ATTEMPTS {
             let Some(table) = self.maps.table(mapping.table) else {
                 break;
@@ -140,6 +126,32 @@ impl Code<'_> {
         }
         (place, false)
     }
+}
+
+/// The location of an address, without its rule, and the mapping if that is of a file.
+pub(super) fn locate(
+    mappings: &[Mapping],
+    address: u64,
+    tgid: u32,
+) -> (CodeLocation, Option<&Mapping>) {
+    let mut place = CodeLocation::NOWHERE;
+    let count = u32::try_from(mappings.len()).unwrap_or(0);
+    let index = MappingSearch::new().find(&Starts(mappings), 0, count, address);
+    let mapping = mappings.get(index as usize);
+    let is_inside = |mapping: &&Mapping| (mapping.start..mapping.end).contains(&address);
+    let Some(mapping) = mapping.filter(is_inside) else {
+        return (place, None);
+    };
+    if mapping.executable == Mapping::ANONYMOUS {
+        place.kind = NativeKind::ANONYMOUS;
+        place.address = address;
+        place.file_or_pid = tgid;
+        return (place, None);
+    }
+    place.kind = NativeKind::FILE;
+    place.address = address.wrapping_sub(mapping.bias);
+    place.file_or_pid = mapping.executable;
+    (place, Some(mapping))
 }
 
 struct Starts<'a>(&'a [Mapping]);

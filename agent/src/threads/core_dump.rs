@@ -5,184 +5,248 @@
 //!
 //! Invariant: what cannot be read is left out, and says so; a damaged dump gives less, and never a loop.
 
+mod code;
+
 use std::collections::HashMap;
 
 use agent_common::{
+    maps::{Mapping, ThreadState},
     memory::{UserAddr, UserMemory},
     native::Registers,
-    python::collects_garbage,
     record::WaitReason,
-    scratch::Scratch,
 };
 
+use self::code::CoreCode;
 use super::{
+    batch::Batch,
     deadlocks::{DeadlockedThread, OwnedLock, cycles, deadlocked},
-    locks::full_name,
+    locks::{NamedLock, full_name},
+    names::{self, NamedThread},
     process::{awaited_word, system_call},
     reason::{ThreadAtRest, descriptors::FileKind, reason},
+    snapshot::{ProvedStack, SnapshotThread},
+    symbols::KnownCode,
+    walker::{self, Walker},
 };
 use crate::{
-    binaries::{core_dump::CoreDump, elf::Source},
+    binaries::{
+        core_dump::{CoreDump, CoreThread},
+        elf::Source,
+        executables::Executables,
+    },
+    bpf::Records,
     python::{
         Interpreter,
         gil::{Gil, GilWords},
-        remote::{self, Lock, LockReader, Target, ThreadListError, ThreadStack, word_of_lock},
+        remote::{
+            Lock, LockReader, Target, ThreadListError, thread_states_until_error, word_of_lock,
+        },
     },
 };
+
+/// Hashes identify stacks and code objects within one core dump only.
+const SEED: u64 = 0;
 
 /// What is known of the threads of a core dump.
 #[derive(Debug, Default)]
 pub struct CoreThreads {
-    /// Its threads, that which has received the signal first.
-    pub threads: Vec<CoreThreadState>,
+    /// Its threads, that which has received the signal first. One of which nothing is known has no stack.
+    pub threads: Vec<SnapshotThread>,
+    /// What their samples refer to: stacks, code objects, names of threads and of locks.
+    pub records: Records,
     /// Threads each of which waited for a lock that the next one held.
     pub deadlocks: Vec<Vec<DeadlockedThread>>,
     /// Why not all stacks of Python could be found, if so.
     pub list_error: Option<ThreadListError>,
+    /// `pthread_self()` and thread states of threads of Python, by their ids.
+    pub states: HashMap<u32, (u64, Vec<ThreadState>)>,
 }
 
-/// A thread of a core dump.
-#[derive(Debug)]
-pub struct CoreThreadState {
-    /// Its id, in the PID namespace of the process.
-    pub tid: u32,
-    /// Its `pthread_self()`; [`None`] where it is not known.
-    pub thread_id: Option<u64>,
-    /// Its stack; [`None`] where Python has no state of it.
-    pub stack: Option<ThreadStack>,
-    /// What it waited for; nothing if it ran.
-    pub wait: WaitReason,
-    /// The lock for which it waited.
-    pub lock: Option<String>,
-    /// Whether it held a GIL; [`None`] where that is not known, or there is none.
-    pub holds_gil: Option<bool>,
-    /// The thread that held the GIL for which it waited.
-    pub gil_holder: Option<u32>,
-    /// Whether it collected garbage.
-    pub collects_garbage: bool,
-}
-
-/// Reads the threads of a core dump of a process with this interpreter.
+/// Reads the threads of a core dump of a process with this interpreter, if it had one; with native frames where its
+/// executables are given, and the mappings of them.
 #[must_use]
-pub fn core_threads<S: Source>(core: &CoreDump<S>, interpreter: &Interpreter) -> CoreThreads {
-    let target = Target::from(interpreter);
-    let mut found = CoreThreads::default();
-    let (stacks, list_error) = remote::read_some(core, &target);
-    found.list_error = list_error;
-    let mut stacks: HashMap<u64, ThreadStack> = stacks
-        .into_iter()
-        .map(|stack| (stack.thread_id, stack))
-        .collect();
-    let distance = interpreter.thread_pointer_distance;
-    let threads = core.threads().iter();
-    let threads = threads.map(|thread| {
-        let pointer = thread.thread_pointer.filter(|pointer| *pointer != 0);
-        (thread, pointer.map(|it| it.wrapping_sub(distance)))
+pub fn core_threads<S: Source>(
+    core: &CoreDump<S>,
+    interpreter: Option<&Interpreter>,
+    native: Option<(&Executables, &[Mapping])>,
+) -> CoreThreads {
+    let python = interpreter.map(Python::from);
+    let (list, list_error) = python.as_ref().map_or_else(Default::default, |python| {
+        thread_states_until_error(core, &python.target)
     });
-    let threads: Vec<_> = threads.collect();
-    let tids = threads
-        .iter()
-        .filter_map(|(thread, id)| Some(((*id)?, thread.tid)));
+    let is_listed = list_error.is_none();
+    let states: HashMap<u64, Vec<ThreadState>> = list.into_iter().collect();
+    let without_code = Executables::default();
+    let (executables, mappings) = native.unwrap_or((&without_code, &[]));
+    let threads = core.threads().iter();
+    let tids = threads.filter_map(|thread| Some((thread_id(thread, interpreter)?, thread.tid)));
     let mut reader = Reader {
         core,
-        interpreter,
-        target: &target,
-        gil: interpreter.gil.words(core),
+        python,
+        gil: interpreter.map(|interpreter| interpreter.gil.words(core)),
         tids: tids.collect(),
-        scratch: Box::default(),
+        walker: Walker::new(SEED, native.is_some()),
+        code: CoreCode::new(executables, mappings),
+        symbols: KnownCode::unlimited(),
+        batch: Batch::default(),
         owned: HashMap::new(),
     };
-    for (thread, thread_id) in threads {
-        let stack = thread_id.and_then(|id| stacks.remove(&id));
-        let (registers, has_waited) = core.at_rest(thread);
-        let dumped = reader.read(thread.tid, thread_id, stack, &registers, has_waited);
-        found.threads.push(dumped);
+    let mut found = CoreThreads {
+        list_error,
+        ..CoreThreads::default()
+    };
+    for thread in core.threads() {
+        let thread_id = thread_id(thread, interpreter);
+        let own = thread_id.and_then(|id| states.get(&id));
+        let is_known = own.is_some() || interpreter.is_none() || thread_id.is_some() && is_listed;
+        let read = reader.read(thread, thread_id, own.map_or(&[], |own| own));
+        found.threads.push(SnapshotThread {
+            tgid: core.pid(),
+            tid: thread.tid,
+            seen: read.sample.wait,
+            stack: is_known.then_some(read),
+        });
+        if let Some((id, own)) = thread_id.zip(own) {
+            found.states.insert(thread.tid, (id, own.clone()));
+        }
     }
     found.deadlocks = reader.deadlocks();
+    found.records = reader.batch.references;
     found
+}
+
+/// The `pthread_self()` of a thread, where it is known.
+fn thread_id(thread: &CoreThread, interpreter: Option<&Interpreter>) -> Option<u64> {
+    let pointer = thread.thread_pointer.filter(|pointer| *pointer != 0)?;
+    let distance = interpreter.map_or(0, |it| it.thread_pointer_distance);
+    Some(pointer.wrapping_sub(distance))
+}
+
+/// The interpreter, for those who read it.
+struct Python {
+    target: Target,
+    walked: walker::Interpreter,
+    has_gil: bool,
+}
+
+impl From<&Interpreter> for Python {
+    fn from(interpreter: &Interpreter) -> Self {
+        let target = Target::from(interpreter);
+        Self {
+            walked: walker::Interpreter {
+                head: target.interpreters_head,
+                gil_holder: target.gil_holder.unwrap_or(UserAddr(0)),
+                layout: target.layout,
+                tasks: interpreter.running_task(),
+            },
+            target,
+            has_gil: !interpreter.flavour.is_free_threaded,
+        }
+    }
 }
 
 struct Reader<'a, S> {
     core: &'a CoreDump<S>,
-    interpreter: &'a Interpreter,
-    target: &'a Target,
-    gil: GilWords,
+    python: Option<Python>,
+    gil: Option<GilWords>,
     /// Threads by `pthread_self()`.
     tids: HashMap<u64, u32>,
-    scratch: Box<Scratch>,
+    walker: Walker,
+    code: CoreCode<'a>,
+    symbols: KnownCode,
+    batch: Batch,
     /// Locks of which is known who held them, by the thread that waited.
     owned: HashMap<u32, OwnedLock>,
 }
 
 impl<S: Source> Reader<'_, S> {
+    /// The stack of a thread with these states, and what it waited for.
     fn read(
         &mut self,
-        tid: u32,
+        thread: &CoreThread,
         thread_id: Option<u64>,
-        stack: Option<ThreadStack>,
-        registers: &Registers,
-        has_waited: bool,
-    ) -> CoreThreadState {
-        let has_gil = !self.interpreter.flavour.is_free_threaded;
-        let holds_gil = stack
-            .as_ref()
-            .and_then(|stack| stack.is_attached)
-            .filter(|_| has_gil);
-        let mut dumped = CoreThreadState {
-            tid,
-            thread_id,
-            collects_garbage: stack.as_ref().is_some_and(|it| self.collects_garbage(it)),
-            holds_gil,
-            stack,
-            wait: WaitReason::NONE,
-            lock: None,
-            gil_holder: None,
+        states: &[ThreadState],
+    ) -> ProvedStack {
+        let tid = thread.tid;
+        let (registers, has_waited) = self.core.at_rest(thread);
+        let source = walker::Source {
+            memory: self.core,
+            interpreter: self.python.as_ref().map(|python| &python.walked),
+            states,
+            thread_id: thread_id.unwrap_or(0),
+            registers: &self.in_code(&registers),
+            kernel: &[],
         };
-        if !has_waited {
-            return dumped;
+        let (walker, batch) = (&mut self.walker, &mut self.batch);
+        let (stack, records) = walker.walk(&source, &mut self.code, &mut self.symbols, batch);
+        records.send(&stack, batch);
+        let name = self.name(tid, &stack);
+        self.batch.add_reference(&name);
+        let mut sample = stack.sample(self.core.pid(), tid, WaitReason::NONE);
+        let (mut lock, mut gil_holder) = (0, None);
+        if has_waited {
+            let at_rest = ThreadAtRest {
+                system_call: system_call(&registers),
+                uninterruptible: false,
+                runnable: false,
+            };
+            let file = |_| FileKind::Unknown;
+            sample.wait = reason(&at_rest, file, self.gil.as_ref());
         }
-        let at_rest = ThreadAtRest {
-            system_call: system_call(registers),
-            uninterruptible: false,
-            runnable: false,
-        };
-        let file = |_| FileKind::Unknown;
-        dumped.wait = reason(&at_rest, file, Some(&self.gil));
-        match (dumped.wait, awaited_word(registers)) {
-            (WaitReason::GIL, _) if holds_gil == Some(true) => {
+        match (sample.wait, awaited_word(&registers)) {
+            (WaitReason::GIL, _) if stack.holds_gil => {
                 // For the mutex with which it gives the GIL up.
-                dumped.wait = WaitReason::OTHER;
+                sample.wait = WaitReason::OTHER;
             }
             (WaitReason::GIL, Some(word)) => {
-                dumped.gil_holder = self.gil.find(word).and_then(|gil| self.holder(gil));
+                let gil = self.gil.as_ref().and_then(|gil| gil.find(word));
+                gil_holder = gil.and_then(|gil| self.holder(gil));
             }
             (WaitReason::LOCK, Some(word)) => {
-                let lock = self.lock(&dumped, word, registers.stack_pointer());
-                dumped.lock = Some(lock);
+                let name = self.lock(tid, thread_id, states, word, registers.stack_pointer());
+                let named = NamedLock::new(SEED, self.core.pid(), &name);
+                self.batch.add_reference(&named.record);
+                lock = named.hash;
             }
             _ => {}
         }
-        dumped
+        ProvedStack::of_core(sample, lock, gil_holder)
     }
 
-    fn collects_garbage(&self, stack: &ThreadStack) -> bool {
-        stack.states.first().is_some_and(|first| {
-            collects_garbage(
-                self.core,
-                &self.target.layout,
-                first.interpreter,
-                self.target.interpreters_head,
-                stack.is_attached == Some(true),
-                |holder| stack.states.iter().any(|own| own.address == holder),
-            )
-        })
+    /// The registers with which a stack begins: those of the caller where what it has called is no code.
+    fn in_code(&self, registers: &Registers) -> Registers {
+        if self.code.has(registers.instruction()) {
+            return *registers;
+        }
+        let at_stack_pointer = self.core.word(UserAddr(registers.stack_pointer()));
+        let caller = at_stack_pointer.map(|word| registers.of_caller(word));
+        let caller = caller.ok().filter(|it| self.code.has(it.instruction()));
+        caller.unwrap_or(*registers)
+    }
+
+    /// The record of the name of a thread with this stack. The kernel's names are not in the dump but for that of the
+    /// process.
+    fn name(&mut self, tid: u32, stack: &walker::Walked) -> Vec<u8> {
+        let mut thread = NamedThread {
+            tgid: self.core.pid(),
+            tid,
+            comm: [0; 16],
+        };
+        if tid == thread.tgid {
+            let name = self.core.name().bytes();
+            for (to, from) in thread.comm.iter_mut().zip(name) {
+                *to = from;
+            }
+        }
+        let layout = self.python.as_ref().map(|python| &python.walked.layout);
+        names::record(&thread, stack, self.core, layout, self.walker.scratch())
     }
 
     /// The thread that holds a GIL.
     fn holder(&self, gil: Gil) -> Option<u32> {
-        let layout = &self.target.layout;
-        let variable = self.target.gil_holder.unwrap_or(UserAddr(0));
-        let state = gil.holder(self.core, layout, variable);
+        let python = self.python.as_ref().filter(|python| python.has_gil)?;
+        let layout = &python.walked.layout;
+        let state = gil.holder(self.core, layout, python.walked.gil_holder);
         if state.is_null() {
             return None;
         }
@@ -191,18 +255,26 @@ impl<S: Source> Reader<'_, S> {
     }
 
     /// The name of the lock for whose word a thread waited.
-    fn lock(&mut self, thread: &CoreThreadState, word: u64, stack_pointer: u64) -> String {
+    fn lock(
+        &mut self,
+        tid: u32,
+        thread_id: Option<u64>,
+        states: &[ThreadState],
+        word: u64,
+        stack_pointer: u64,
+    ) -> String {
         let word = word_of_lock(self.core, word, stack_pointer);
-        let states = thread.stack.iter().flat_map(|stack| &stack.states);
-        let Some(state) = states.map(|state| state.address).next() else {
+        let state = states.first().map(|state| state.address);
+        let Some((python, state)) = self.python.as_ref().zip(state) else {
             return full_name(None, &Lock::at(word));
         };
-        let mut reader = LockReader::new(self.core, &mut self.scratch, &self.target.layout);
+        let scratch = self.walker.scratch();
+        let mut reader = LockReader::new(self.core, scratch, &python.target.layout);
         let mut lock = reader.find(state, word);
         let (variable, _) = reader.name(&mut lock);
         let owner = reader.owner(&lock);
         let name = full_name(variable, &lock);
-        if let (Some(owner), Some(thread_id)) = (owner, thread.thread_id) {
+        if let Some((owner, thread_id)) = owner.zip(thread_id) {
             let waiting = OwnedLock {
                 process: self.core.pid(),
                 switches: 0,
@@ -210,7 +282,7 @@ impl<S: Source> Reader<'_, S> {
                 owner,
                 name: name.clone(),
             };
-            self.owned.insert(thread.tid, waiting);
+            self.owned.insert(tid, waiting);
         }
         name
     }

@@ -3,7 +3,7 @@
 use agent_common::{
     limits::SHORT_WAIT_NS,
     maps::LockWait,
-    record::{Header, MemoryType, ProfileKind, RecordKind, Sample, WaitReason},
+    record::{Sample, WaitReason},
     visit::ThreadVisit,
 };
 
@@ -257,28 +257,12 @@ impl KnownThread {
 
     /// The same of one of its waits.
     pub(super) fn sample_of(&self, wait: &Wait, time_ns: u64, elapsed_ns: u64) -> Sample {
-        let Wait { stack, reason, .. } = *wait;
         Sample {
-            header: Header {
-                kind: RecordKind::SAMPLE,
-                reserved: 0,
-                bytes: u32::try_from(size_of::<Sample>()).unwrap_or(0),
-            },
             time_ns,
-            stack: stack.stack,
-            native_stack: stack.native_stack,
-            tgid: self.visit.tgid,
-            tid: self.visit.tid,
             value: elapsed_ns,
-            count: 1,
-            kind: ProfileKind::WALL,
-            python_status: stack.python_status,
-            holds_gil: stack.holds_gil.into(),
-            collects_garbage: stack.collects_garbage.into(),
-            native_status: stack.native_status,
-            wait: reason,
-            memory: MemoryType::NONE,
-            task: stack.task,
+            ..wait
+                .stack
+                .sample(self.visit.tgid, self.visit.tid, wait.reason)
         }
     }
 }

@@ -47,7 +47,7 @@ mod traced_waits;
 mod walker;
 
 pub use batch::{Batch, BlockedThread, LockWaitSample, Rest, RunningThread, TracedTime};
-pub use core_dump::{CoreThreadState, CoreThreads, core_threads};
+pub use core_dump::{CoreThreads, core_threads};
 pub use deadlocks::{DeadlockedThread, Deadlocks};
 pub use gil_locations::GilLocations;
 pub use gil_times::GilTimes;

@@ -1,13 +1,14 @@
 //! The names of threads: the kernel's, and that of a `threading.Thread`.
 
 use agent_common::{
+    layout::Layout,
+    memory::UserMemory,
     record::{Header, PythonUnwindStatus, RecordKind, Text, ThreadName},
     scratch::Scratch,
-    visit::{ThreadDetails, ThreadVisit},
 };
 use zerocopy::IntoBytes as _;
 
-use super::{process::VisitedProcess, walker::Walked};
+use super::walker::Walked;
 use crate::python::remote::thread_name_text;
 
 /// Time after which a name is read again, in nanoseconds.
@@ -25,21 +26,28 @@ pub(super) fn due_ns(status: PythonUnwindStatus, now_ns: u64) -> u64 {
     now_ns + if is_certain { AGAIN_NS } else { SOON_NS }
 }
 
-/// The record of the name of a thread.
-pub(super) fn record(
-    visit: &ThreadVisit,
-    details: &ThreadDetails,
+/// A thread whose name is read.
+pub(super) struct NamedThread {
+    pub(super) tgid: u32,
+    pub(super) tid: u32,
+    /// The kernel's name of it.
+    pub(super) comm: [u8; 16],
+}
+
+/// The record of the name of a thread with this stack, of Python code with this layout.
+pub(super) fn record<M: UserMemory>(
+    thread: &NamedThread,
     walked: &Walked,
-    process: &VisitedProcess,
+    memory: &M,
+    layout: Option<&Layout>,
     scratch: &mut Scratch,
 ) -> Vec<u8> {
     let mut characters = Vec::new();
     let mut text = Text::default();
     let is_complete = walked.python_status == PythonUnwindStatus::COMPLETE;
     if is_complete
-        && let Some(interpreter) = &process.interpreter
-        && let Ok(Some((found, read))) =
-            thread_name_text(&process.memory, scratch, &interpreter.layout, walked.root)
+        && let Some(layout) = layout
+        && let Ok(Some((found, read))) = thread_name_text(memory, scratch, layout, walked.root)
     {
         text = found;
         characters = read;
@@ -52,10 +60,10 @@ pub(super) fn record(
             reserved: 0,
             bytes: u32::try_from(bytes).unwrap_or(0),
         },
-        tgid: visit.tgid,
-        tid: visit.tid,
+        tgid: thread.tgid,
+        tid: thread.tid,
         root: walked.root_symbol,
-        comm: details.comm,
+        comm: thread.comm,
         python: text,
         is_complete: u32::from(is_complete),
     };

@@ -92,7 +92,7 @@ pub struct SnapshotThread {
 pub struct ProvedStack {
     /// A sample of elapsed time with this stack.
     pub sample: Sample,
-    /// Whether the thread ran, and was sampled.
+    /// Whether the thread ran.
     pub was_running: bool,
     /// The lock for which it waits, by the hash of its name; 0 where it is not known.
     pub lock: u64,
@@ -296,6 +296,22 @@ impl Snapshot {
 }
 
 impl ProvedStack {
+    /// Of a thread of a core dump, which stood still.
+    pub(super) fn of_core(sample: Sample, lock: u64, gil_holder: Option<u32>) -> Self {
+        Self {
+            sample: Sample { value: 1, ..sample },
+            was_running: sample.wait == WaitReason::NONE,
+            lock,
+            gil_holder,
+            waited: None,
+            rest: None,
+            since_ns: 0,
+            until_ns: 0,
+            lacks: Lacks::Nothing,
+            pass: 0,
+        }
+    }
+
     /// Whether another one of its thread takes its place.
     ///
     /// Not while the table that it lacks is being loaded: those that are complete meanwhile are of other functions,

@@ -44,6 +44,7 @@ pub(super) struct KnownCode {
 struct Budget {
     since: Instant,
     bytes: u32,
+    is_unlimited: bool,
 }
 
 impl Default for Budget {
@@ -51,6 +52,7 @@ impl Default for Budget {
         Self {
             since: Instant::now(),
             bytes: 0,
+            is_unlimited: false,
         }
     }
 }
@@ -58,6 +60,9 @@ impl Default for Budget {
 impl Budget {
     /// Whether any are left, for the process and for a walk that has read so many.
     fn has_some(&mut self, of_walk: u32) -> bool {
+        if self.is_unlimited {
+            return true;
+        }
         if self.since.elapsed() >= Duration::from_nanos(DESCRIPTION_PERIOD_NS) {
             *self = Self::default();
         }
@@ -177,6 +182,13 @@ impl<M: UserMemory> Describer<'_, M> {
 }
 
 impl KnownCode {
+    /// Those of memory of which as much is read as is needed.
+    pub(super) fn unlimited() -> Self {
+        let mut known = Self::default();
+        known.budget.is_unlimited = true;
+        known
+    }
+
     /// The symbol of a code object that was described.
     pub(super) fn find(&self, code: UserAddr) -> Option<CodeSymbol> {
         self.known.get(&code).map(CachedCode::code_symbol)

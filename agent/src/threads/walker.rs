@@ -12,7 +12,10 @@ use agent_common::{
         CodeObjectRecord, PythonOutcome, PythonWalk, ThreadWalk, UnwindPython, WalkPosition,
         collects_garbage, gil_holder, read_running_task,
     },
-    record::{NativeUnwindStatus, PythonUnwindStatus, TaskName},
+    record::{
+        Header, MemoryType, NativeUnwindStatus, ProfileKind, PythonUnwindStatus, RecordKind,
+        Sample, TaskName, WaitReason,
+    },
     scratch::Scratch,
 };
 
@@ -94,6 +97,32 @@ impl Walked {
 }
 
 impl Walked {
+    /// The sample of a thread with this stack, which waited for this; of the kind *wall*, without times.
+    pub(super) fn sample(&self, process: u32, thread: u32, wait: WaitReason) -> Sample {
+        Sample {
+            header: Header {
+                kind: RecordKind::SAMPLE,
+                reserved: 0,
+                bytes: u32::try_from(size_of::<Sample>()).unwrap_or(0),
+            },
+            time_ns: 0,
+            stack: self.stack,
+            native_stack: self.native_stack,
+            tgid: process,
+            tid: thread,
+            value: 0,
+            count: 1,
+            kind: ProfileKind::WALL,
+            python_status: self.python_status,
+            holds_gil: self.holds_gil.into(),
+            collects_garbage: self.collects_garbage.into(),
+            native_status: self.native_status,
+            wait,
+            memory: MemoryType::NONE,
+            task: self.task,
+        }
+    }
+
     /// A stack that could not be proved to be one.
     pub(super) const UNPROVED: Self = Self {
         stack: 0,

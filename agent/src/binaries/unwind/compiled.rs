@@ -38,7 +38,6 @@ impl Compiled {
     }
 
     /// The rule that holds at an address.
-    #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn find(&self, address: u64) -> Rule {
         let after = self

@@ -26,8 +26,7 @@ pub(super) struct DumpFlags {
         value_name = "FILE",
         help_heading = "Target",
         conflicts_with_all = [
-            "pid", "name", "unit", "container", "pod", "cgroup", "children", "native", "kernel", "internals",
-            "inlined", "timeout", "repeat",
+            "pid", "name", "unit", "container", "pod", "cgroup", "children", "kernel", "timeout", "repeat",
         ]
     )]
     core: Option<PathBuf>,
@@ -104,16 +103,28 @@ pub(super) struct DumpFlags {
     json: bool,
 }
 
+impl DumpFlags {
+    fn frames(&self) -> ShownFrames {
+        ShownFrames {
+            kernel: self.kernel,
+            internals: self.internals,
+            inlined: self.inlined,
+        }
+    }
+}
+
 impl TryFrom<DumpFlags> for Command {
     type Error = UsageError;
 
     fn try_from(flags: DumpFlags) -> Result<Self, UsageError> {
+        let frames = flags.frames();
         let Some(file) = flags.core else {
             return flags.try_into().map(Self::Dump);
         };
         Ok(Self::DumpCore(CoreOptions {
             file,
             root: flags.root,
+            native: (!flags.no_native).then_some(frames),
             source: flags.source,
             tasks: flags.tasks,
             locals: flags.locals.then_some(flags.locals_length.into()),
@@ -126,16 +137,13 @@ impl TryFrom<DumpFlags> for DumpOptions {
     type Error = UsageError;
 
     fn try_from(flags: DumpFlags) -> Result<Self, UsageError> {
+        let frames = flags.frames();
         Ok(Self {
             processes: flags.processes.required()?,
             children: flags.children,
             // Of both, clap keeps the last one.
             native: !flags.no_native,
-            frames: ShownFrames {
-                kernel: flags.kernel,
-                internals: flags.internals,
-                inlined: flags.inlined,
-            },
+            frames,
             source: flags.source,
             tasks: flags.tasks,
             locals: flags.locals.then_some(flags.locals_length.into()),

@@ -118,6 +118,8 @@ pub struct CoreOptions {
     pub file: PathBuf,
     /// The directory with the files that the process had; [`None`] for those of this machine.
     pub root: Option<PathBuf>,
+    /// Which native frames to show; [`None`] for none.
+    pub native: Option<ShownFrames>,
     /// Whether to show source lines.
     pub source: bool,
     /// Whether to show the tasks of asyncio.
@@ -129,7 +131,7 @@ pub struct CoreOptions {
 }
 
 /// Which native frames are shown besides those of the program and its libraries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShownFrames {
     /// Those of the kernel.
     pub kernel: bool,

@@ -82,7 +82,7 @@ async fn take_with_programs(options: &DumpOptions) -> Result<Capture> {
 }
 
 /// Leaves out what is not shown, and takes longer to look up than all else takes.
-fn limit_look_ups(native: &mut NativeSymbolizer, frames: ShownFrames) {
+pub(super) fn limit_look_ups(native: &mut NativeSymbolizer, frames: ShownFrames) {
     if !frames.kernel {
         native.leave_out_kernel();
     }

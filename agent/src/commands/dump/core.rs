@@ -2,40 +2,44 @@
 //!
 //! Invariant: nothing is looked up by ids of processes and threads, which are those of others by now.
 
-use std::{path::Path, process::ExitCode, sync::Arc};
+use std::{collections::HashMap, path::Path, process::ExitCode, sync::Arc, time::Duration};
 
-use agent_common::record::PythonUnwindStatus;
+use agent_common::{
+    layout::GilStyle,
+    record::{NativeUnwindStatus, PythonUnwindStatus},
+};
 use anyhow::{Result, anyhow, bail};
 
 use super::{
-    document::{Document, DumpedCore, DumpedProcess, DumpedThread, SCHEMA, State, Taken, Waiter},
-    frames::DumpedFrame,
+    capture::limit_look_ups,
+    document::{Document, DumpedCore},
+    frames::{DumpedFrame, DumpedKind},
     locals,
     show::show,
     source_lines,
-    tasks::{self, LEFT_OUT, dumped_frame, marker},
-    variables,
+    taken::{Capture, FoundProcess, TakenFrom, shown},
+    tasks, variables,
 };
 use crate::{
-    aggregate::{has_no_python, incomplete_marker, waits_for_work},
+    aggregate::{incomplete_marker, unwind_marker},
     binaries::core_dump::CoreDump,
-    commands::cli::CoreOptions,
-    profile::Wait,
-    python::{
-        Detector, Error, Interpreter,
-        remote::{ThreadStack, tasks::tasks_in},
-    },
+    commands::{cli::CoreOptions, record::SYMBOL_BYTES},
+    profile::Process,
+    python::{Detector, Error, Interpreter, remote::tasks::tasks_in},
+    session::{CoreProfile, memory, read_core},
+    symbolize::NativeSymbolizer,
     text::plural,
-    threads::{CoreThreadState, CoreThreads, core_threads},
+    threads::CoreThreads,
+    workers::Workers,
 };
-
-/// What stands for the stack of a thread without Python.
-const NO_PYTHON: &str = "[no Python]";
 
 /// What stands for frames behind memory that has other contents than frames have.
 const DAMAGED: &str = "[incomplete: the frames do not add up]";
 
-/// What all stacks lack.
+/// What stands for native frames that are found by the call-frame information of a file, where that cannot be read.
+const FILE_MISSING: &str = "[native frames unknown: the file is missing or has changed]";
+
+/// What all stacks lack where native frames are not wanted.
 const NOTE: &str = "Python frames only";
 
 /// Most files that are named because they are missing.
@@ -67,37 +71,122 @@ pub(super) fn run(options: &CoreOptions) -> Result<ExitCode> {
     let core = CoreDump::open(&options.file, options.root.as_deref());
     let core = core.map_err(|error| anyhow!("{error}"))?;
     let core = Arc::new(core);
+    memory::limit_arenas();
     let interpreter = match Detector::default().detect(&*core) {
-        Ok(interpreter) => interpreter,
+        Ok(interpreter) => Some(interpreter),
+        Err(Error::NotPython { .. }) if options.native.is_some() => None,
         Err(error) => bail!("{}", detection_error(options, &core, &error)),
     };
-    let found = core_threads(&*core, &interpreter);
-    let mut document = document(options, &core, &interpreter, &found);
-    if let Some(process) = document.processes.first_mut()
-        && options.tasks
-    {
-        let tids = core.threads().iter().map(|thread| (thread.tid, thread.tid));
-        let read = tasks_in(|| Ok(&*core), &interpreter);
-        let read = read.map(|tasks| (tasks, tids.collect()));
-        (process.tasks, process.tasks_note) =
-            tasks::dumped_all(read.map_err(|why| why.to_string()));
+    let native = options.native.map(|frames| {
+        let mut native = NativeSymbolizer::new(SYMBOL_BYTES, Workers::default());
+        limit_look_ups(&mut native, frames);
+        native
+    });
+    let process = process(&core, interpreter.as_ref());
+    let read = read_core(
+        &*core,
+        process.clone(),
+        interpreter.as_ref(),
+        native,
+        &shown(),
+    );
+    let CoreProfile { profile, threads } = read;
+    let capture = Capture {
+        from: TakenFrom::CoreDump,
+        profile,
+        threads: threads.threads.clone(),
+        deadlocks: threads.deadlocks.clone(),
+        processes: HashMap::from([(
+            core.pid(),
+            FoundProcess {
+                process,
+                command_line: Some(core.command_line()),
+            },
+        )]),
+        variables: HashMap::new(),
+        duration: Duration::ZERO,
+        has_gil: interpreter.as_ref().is_some_and(tells_gil_holder),
+        note: options.native.is_none().then(|| NOTE.to_owned()),
+    };
+    let mut document = Document::new(&capture, options.native.unwrap_or_default());
+    for frame in frames_of(&mut document) {
+        name_marker(frame);
     }
-    if let Some(characters) = options.locals {
-        let threads = found.threads.iter().filter_map(|thread| {
-            let states = thread.stack.as_ref()?.states.as_slice();
-            Some((thread.tid, thread.thread_id?, states))
-        });
-        let variables = variables::of_core(&*core, &interpreter, core.pid(), threads, characters);
-        locals::add(&mut document, &variables);
+    if let Some(interpreter) = &interpreter {
+        add_tasks(options, &core, interpreter, &mut document);
+        if let Some(characters) = options.locals {
+            let states = threads.states.iter();
+            let states = states.map(|(tid, (id, states))| (*tid, *id, &**states));
+            let found = variables::of_core(&*core, interpreter, core.pid(), states, characters);
+            locals::add(&mut document, &found);
+        }
     }
     if options.source {
         source_lines::add_of_core(&mut document, &core);
     }
-    if let Some(dumped) = &mut document.core {
-        dumped.missing = missing(&core, &found);
-    }
+    document.core = Some(dumped_core(options, &core, &threads));
     show(&document, options.json.into())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What profiles have of the process.
+fn process(core: &CoreDump, interpreter: Option<&Interpreter>) -> Process {
+    let runtime = interpreter.map(|interpreter| format!("CPython {}", interpreter.version));
+    Process {
+        pid: core.pid(),
+        name: core.name().to_owned(),
+        executable: core.executable().to_owned(),
+        is_python: interpreter.is_some(),
+        runtime: runtime.unwrap_or_default(),
+        ..Process::default()
+    }
+}
+
+/// Whether it is known which thread holds the GIL.
+fn tells_gil_holder(interpreter: &Interpreter) -> bool {
+    let is_in_threads = interpreter.layout.interpreter.gil_style == GilStyle::IN_THREAD;
+    !interpreter.flavour.is_free_threaded && (is_in_threads || interpreter.gil_holder.is_some())
+}
+
+fn add_tasks(
+    options: &CoreOptions,
+    core: &CoreDump,
+    interpreter: &Interpreter,
+    document: &mut Document,
+) {
+    if !options.tasks {
+        return;
+    }
+    let Some(process) = document.processes.first_mut() else {
+        return;
+    };
+    let tids = core.threads().iter().map(|thread| (thread.tid, thread.tid));
+    let read = tasks_in(|| Ok(core), interpreter).map(|tasks| (tasks, tids.collect()));
+    (process.tasks, process.tasks_note) = tasks::dumped_all(read.map_err(|why| why.to_string()));
+}
+
+fn frames_of(document: &mut Document) -> impl Iterator<Item = &mut DumpedFrame> {
+    let processes = document.processes.iter_mut();
+    let threads = processes.flat_map(|process| &mut process.threads);
+    threads
+        .filter_map(|thread| thread.frames.as_mut())
+        .flatten()
+}
+
+/// Says of missing frames why they are missing in a core dump, where that differs from a process that runs.
+fn name_marker(frame: &mut DumpedFrame) {
+    let name = frame.function.as_deref().unwrap_or_default();
+    let torn = incomplete_marker(PythonUnwindStatus::TORN);
+    let other = if frame.kind != DumpedKind::Marker {
+        return;
+    } else if name == torn {
+        DAMAGED
+    } else if Some(name) == unwind_marker(NativeUnwindStatus::NO_TABLE) {
+        FILE_MISSING
+    } else {
+        return;
+    };
+    frame.function = Some(other.to_owned());
 }
 
 /// Why there is no interpreter, and what to do.
@@ -117,112 +206,19 @@ fn detection_error(options: &CoreOptions, core: &CoreDump, error: &Error) -> Str
     )
 }
 
-fn document(
-    options: &CoreOptions,
-    core: &CoreDump,
-    interpreter: &Interpreter,
-    found: &CoreThreads,
-) -> Document {
-    let pid = core.pid();
-    let mut threads: Vec<_> = found
-        .threads
-        .iter()
-        .map(|thread| dumped_thread(core, found, thread))
-        .collect();
-    threads.sort_by_key(|thread| (thread.tid != pid, thread.tid));
-    let process = DumpedProcess {
-        pid,
-        parent: None,
-        name: core.name().to_owned(),
-        command_line: Some(core.command_line()),
-        executable: core.executable().to_string_lossy().into_owned(),
-        runtime: Some(format!("CPython {}", interpreter.version)),
-        stopped: false,
-        changed_files: Vec::new(),
-        threads,
-        tasks: None,
-        tasks_note: None,
-    };
-    let deadlocks = found.deadlocks.iter().map(|threads| {
-        let waiters = threads.iter().map(|thread| Waiter {
-            tid: thread.tid,
-            lock: thread.lock.clone(),
-        });
-        waiters.collect()
-    });
+/// What is known of the core dump itself.
+fn dumped_core(options: &CoreOptions, core: &CoreDump, found: &CoreThreads) -> DumpedCore {
     let signal = core.signal();
     let first = core.threads().first();
-    Document {
-        schema: SCHEMA,
-        time: None,
-        spread_ms: 0.0,
-        duration_ms: 0.0,
-        note: Some(NOTE.to_owned()),
-        core: Some(DumpedCore {
-            file: options.file.to_string_lossy().into_owned(),
-            signal: signal.map(|signal| signal_name(signal.number)),
-            signal_tid: first.filter(|_| signal.is_some()).map(|first| first.tid),
-            signal_address: signal
-                .and_then(|signal| signal.address)
-                .map(|address| format!("{address:#x}")),
-            missing: None,
-        }),
-        deadlocks: deadlocks.collect(),
-        processes: vec![process],
+    DumpedCore {
+        file: options.file.to_string_lossy().into_owned(),
+        signal: signal.map(|signal| signal_name(signal.number)),
+        signal_tid: first.filter(|_| signal.is_some()).map(|first| first.tid),
+        signal_address: signal
+            .and_then(|signal| signal.address)
+            .map(|address| format!("{address:#x}")),
+        missing: missing(core, found),
     }
-}
-
-/// What is shown of a thread.
-fn dumped_thread(core: &CoreDump, found: &CoreThreads, thread: &CoreThreadState) -> DumpedThread {
-    let stack = thread.stack.as_ref();
-    let wait = Wait::from_reason(thread.wait);
-    let name = stack.and_then(|stack| stack.name.clone());
-    // The kernel's name of others is not in the dump. A thread without states is not one of Python's.
-    let is_main = thread.tid == core.pid();
-    let of_main = match stack.map(|stack| stack.frames.is_empty()) {
-        Some(false) => "MainThread",
-        _ => core.name(),
-    };
-    let name = name.or_else(|| is_main.then(|| of_main.to_owned()));
-    let functions = stack.iter().flat_map(|stack| &stack.frames);
-    let functions = functions.map_while(|frame| frame.function.as_deref());
-    let is_known = thread.thread_id.is_some() && (stack.is_some() || found.list_error.is_none());
-    DumpedThread {
-        tid: thread.tid,
-        name: name.unwrap_or_default(),
-        state: if wait.is_some() {
-            State::Waiting
-        } else {
-            State::Running
-        },
-        wait: wait.map(Wait::label),
-        waiting_ms: None,
-        lock: thread.lock.clone(),
-        idle: wait.is_some()
-            && waits_for_work(thread.wait, functions.map(|it| (&*it.name, &*it.file))),
-        holds_gil: thread.holds_gil,
-        gil_holder: thread.gil_holder,
-        collects_garbage: thread.collects_garbage,
-        taken: is_known.then_some(Taken::Core),
-        frames: is_known.then(|| stack.map_or_else(|| vec![marker(NO_PYTHON)], frames)),
-        locals_note: None,
-    }
-}
-
-/// The frames of a stack, with a marker where some are missing.
-fn frames(stack: &ThreadStack) -> Vec<DumpedFrame> {
-    let mut frames: Vec<_> = stack.frames.iter().cloned().map(dumped_frame).collect();
-    if let Some(gap) = stack.gap {
-        frames.insert(gap.min(frames.len()), marker(LEFT_OUT));
-    }
-    if has_no_python(stack.end) {
-        frames.push(marker(NO_PYTHON));
-    } else if stack.end == PythonUnwindStatus::TORN {
-        frames.push(marker(DAMAGED));
-    } else if stack.end != PythonUnwindStatus::COMPLETE {
-        frames.push(marker(incomplete_marker(stack.end)));
-    }
-    frames
 }
 
 /// As `SIGSEGV`.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{
     frames::{self, DumpedFrame},
-    taken::{Capture, FoundProcess},
+    taken::{Capture, FoundProcess, TakenFrom},
     tasks::DumpedTask,
 };
 use crate::{
@@ -141,6 +141,7 @@ pub(super) enum Taken {
 
 impl Document {
     pub(super) fn new(capture: &Capture, frames: ShownFrames) -> Self {
+        let is_of_core = capture.from == TakenFrom::CoreDump;
         let profile = if frames.internals {
             Cow::Borrowed(&capture.profile)
         } else {
@@ -159,7 +160,9 @@ impl Document {
         for thread in &capture.threads {
             if processes.last().is_none_or(|last| last.pid != thread.tgid) {
                 let found = capture.processes.get(&thread.tgid);
-                processes.push(DumpedProcess::new(thread.tgid, found));
+                let mut process = DumpedProcess::new(thread.tgid, found);
+                process.stopped = !is_of_core && is_stopped(process.pid);
+                processes.push(process);
             }
             let sample = samples.get(&(thread.tgid, thread.tid)).copied();
             let dumped = dumped_thread(capture, &profile, thread, sample, frames);
@@ -182,7 +185,8 @@ impl Document {
         });
         Self {
             schema: SCHEMA,
-            time: Some(humantime::format_rfc3339_millis(capture.profile.start).to_string()),
+            time: (!is_of_core)
+                .then(|| humantime::format_rfc3339_millis(capture.profile.start).to_string()),
             spread_ms: milliseconds(spread(&capture.threads)),
             duration_ms: milliseconds(capture.duration),
             note: capture.note.clone(),
@@ -204,7 +208,7 @@ impl DumpedProcess {
             command_line: found.command_line,
             executable: path(&found.process.executable),
             runtime: Some(found.process.runtime).filter(|runtime| !runtime.is_empty()),
-            stopped: is_stopped(pid),
+            stopped: false,
             changed_files: Vec::new(),
             threads: Vec::new(),
             tasks: None,
@@ -222,6 +226,10 @@ fn dumped_thread(
     wanted: ShownFrames,
 ) -> DumpedThread {
     let SnapshotThread { tgid, tid, .. } = *thread;
+    let kernel_name = || match capture.from {
+        TakenFrom::Processes => thread_comm(tgid, tid),
+        TakenFrom::CoreDump => None,
+    };
     let stack = thread.stack.zip(sample);
     let known = stack.map(|(_, sample)| &*profile.threads[sample.thread.0 as usize].name);
     let name = known.filter(|name| !name.is_empty()).map(str::to_owned);
@@ -233,7 +241,7 @@ fn dumped_thread(
     };
     DumpedThread {
         tid,
-        name: name.or_else(|| thread_comm(tgid, tid)).unwrap_or_default(),
+        name: name.or_else(kernel_name).unwrap_or_default(),
         state: match wait {
             None => State::Running,
             Some(Wait::Runnable) => State::Runnable,
@@ -251,12 +259,10 @@ fn dumped_thread(
             .map(|(proved, _)| proved.sample.holds_gil != 0),
         gil_holder: stack.and_then(|(proved, _)| proved.gil_holder),
         collects_garbage: markers.collects_garbage,
-        taken: stack.map(|(proved, _)| {
-            if proved.was_running {
-                Taken::Sampled
-            } else {
-                Taken::Read
-            }
+        taken: stack.map(|(proved, _)| match capture.from {
+            TakenFrom::CoreDump => Taken::Core,
+            TakenFrom::Processes if proved.was_running => Taken::Sampled,
+            TakenFrom::Processes => Taken::Read,
         }),
         frames: stack.map(|(_, sample)| {
             let stack = &profile.stacks[sample.stack.0 as usize];

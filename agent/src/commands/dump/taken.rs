@@ -25,8 +25,18 @@ use crate::{
 /// Samples per second of a thread that runs.
 const RATE: u32 = 1000;
 
+/// What stacks were taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TakenFrom {
+    /// Processes that run.
+    Processes,
+    /// A core dump: its ids of processes and threads are those of others by now.
+    CoreDump,
+}
+
 /// What was taken.
 pub(super) struct Capture {
+    pub(super) from: TakenFrom,
     /// Each stack once, with what its thread waited for.
     pub(super) profile: Profile,
     /// All threads, also those without a stack.
@@ -37,7 +47,7 @@ pub(super) struct Capture {
     pub(super) variables: HashMap<(u32, u32), Result<Vec<FrameVariables>, String>>,
     /// For how long stacks were taken.
     pub(super) duration: Duration,
-    /// Whether there is a GIL.
+    /// Whether there is a GIL, and it is known who holds it.
     pub(super) has_gil: bool,
     /// What all stacks lack, and why, if they do.
     pub(super) note: Option<String>,
@@ -174,6 +184,7 @@ impl Ended {
             ..
         } = self.taking;
         Ok(Capture {
+            from: TakenFrom::Processes,
             threads: threads_of(&snapshot, &pids, self.reason)?,
             profile,
             deadlocks: deadlocks.all(),

@@ -26,7 +26,7 @@ pub(crate) fn threads<M: UserMemory>(
 }
 
 /// The same, and those before an error, if there is one.
-pub(super) fn threads_until_error<M: UserMemory>(
+pub(crate) fn threads_until_error<M: UserMemory>(
     memory: &M,
     target: &Target,
 ) -> (Vec<ThreadStates>, Option<ThreadListError>) {

@@ -22,7 +22,7 @@ mod thread_stack;
 use agent_common::memory::UserMemory;
 
 pub use error::{Error, ThreadListError};
-pub(crate) use list::threads as thread_states;
+pub(crate) use list::{threads as thread_states, threads_until_error as thread_states_until_error};
 pub(crate) use lock::{Lock, LockReader, is_lock_module, word_of_lock};
 pub(crate) use name::read_text as thread_name_text;
 pub use target::Target;
@@ -63,20 +63,6 @@ pub fn read<M: UserMemory>(
         .into_iter()
         .map(|(thread_id, states)| reader.read(thread_id, states))
         .collect())
-}
-
-/// Reads the stacks of threads from memory that does not change: all of them, or those in the list of threads before what
-/// cannot be read.
-pub fn read_some<M: UserMemory>(
-    memory: &M,
-    target: &Target,
-) -> (Vec<ThreadStack>, Option<ThreadListError>) {
-    let (list, error) = list::threads_until_error(memory, target);
-    let mut reader = stack::Reader::new(memory, target);
-    let stacks = list
-        .into_iter()
-        .map(|(thread_id, states)| reader.read(thread_id, states));
-    (stacks.collect(), error)
 }
 
 /// Reads the list of threads, several times if it changes.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use agent_common::{
     maps::LockWait,
     record::{PythonUnwindStatus, WaitReason, WantedTable},
+    scratch::Scratch,
 };
 
 use super::{PassError, Passer, changed::Changed};
@@ -15,7 +16,7 @@ use crate::{
         deadlocks::OwnedLock,
         gil::GilWait,
         locks::FoundLock,
-        names,
+        names::{self, NamedThread},
         process::{VisitedProcess, awaited_word},
         walker::{Source, StackRecords, Walked},
     },
@@ -134,7 +135,7 @@ impl Passer {
             // The stack is walked, and a snapshot lacks the pages of the name.
             process.memory.clear();
         }
-        let name = is_due.then(|| names::record(visit, details, &stack, process, walker.scratch()));
+        let name = is_due.then(|| name_record(changed, &stack, process, walker.scratch()));
         Some(Read {
             stack,
             records,
@@ -149,6 +150,22 @@ impl Passer {
             is_complete,
         })
     }
+}
+
+/// The record of the name of a thread with this stack.
+fn name_record(
+    changed: &Changed,
+    stack: &Walked,
+    process: &VisitedProcess,
+    scratch: &mut Scratch,
+) -> Vec<u8> {
+    let thread = NamedThread {
+        tgid: changed.visit.tgid,
+        tid: changed.visit.tid,
+        comm: changed.details.comm,
+    };
+    let layout = process.interpreter.as_ref().map(|it| &it.layout);
+    names::record(&thread, stack, &process.memory, layout, scratch)
 }
 
 /// Why a thread does not run, and for which GIL it waits if that is why and it is looked at.

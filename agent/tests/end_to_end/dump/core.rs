@@ -1,5 +1,6 @@
 //! Core dumps: that their stacks are those which the program has printed before it crashed, whoever has written them.
 
+mod native;
 mod unreadable;
 
 use std::{
@@ -158,10 +159,12 @@ fn error(core: &Path) -> String {
 /// Functions with their files and lines, the innermost first.
 type Functions = Vec<(String, String, u64)>;
 
-/// The stacks of a dump, with the names of threads.
+/// The Python frames of a dump, with the names of threads.
 fn stacks(threads: &[Value]) -> Vec<(String, Functions)> {
     let stacks = threads.iter().map(|thread| {
-        let functions = frames(thread).iter().map(|frame| {
+        let frames = frames(thread).iter();
+        let frames = frames.filter(|frame| frame["kind"] == "python");
+        let functions = frames.map(|frame| {
             let text = |field: &str| frame[field].as_str().unwrap_or_default().to_owned();
             let line = frame["line"].as_u64().unwrap_or(0);
             (text("function"), text("file"), line)
@@ -175,6 +178,14 @@ fn stacks(threads: &[Value]) -> Vec<(String, Functions)> {
 /// Those that the program has printed.
 fn printed(output: &[u8]) -> Vec<(String, Functions)> {
     from_slice(output).unwrap()
+}
+
+/// The functions of a thread.
+fn names_of(thread: &Value) -> Vec<&str> {
+    let names = frames(thread).iter();
+    names
+        .filter_map(|frame| frame["function"].as_str())
+        .collect()
 }
 
 fn sorted<T: Ord>(mut all: Vec<T>) -> Vec<T> {
@@ -209,6 +220,19 @@ fn stacks_are_those_that_the_program_has_printed() {
             }
         }
         assert_eq!(sorted(found), sorted(expected));
+        // The C library musl has no call-frame information.
+        if !interpreter.name.ends_with("-musl") {
+            for thread in &threads {
+                let names = names_of(thread);
+                // Wherever it is just now, and of more native frames than are kept.
+                if names.contains(&"computes") || names.contains(&"nested") {
+                    continue;
+                }
+                let kinds: Vec<_> = frames(thread).iter().map(|it| &it["kind"]).collect();
+                assert_eq!(kinds[0], "native", "{thread:#}");
+                assert!(!kinds.iter().any(|kind| *kind == "marker"), "{thread:#}");
+            }
+        }
         let [main, ..] = &*threads else {
             panic!("{document:#}");
         };
@@ -332,7 +356,7 @@ fn those_of_gcore_have_the_stacks_of_the_process() {
         let command = document["processes"][0]["command_line"].as_str().unwrap();
         assert!(command.ends_with("waiting.py"), "{command}");
         let found = threads_of(&document, target.pid());
-        let running = threads_of(&json_of_process(target.pid(), "--no-native"), target.pid());
+        let running = threads_of(&json_of_process(target.pid(), ""), target.pid());
         for (function, wait) in WAITS {
             let [one] = &*with_function(&found, function) else {
                 panic!("{function}: {document:#}");
