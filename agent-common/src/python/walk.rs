@@ -19,6 +19,9 @@ const FIRST_INTERNAL_OWNER: u8 = 3;
 /// `FRAME_OWNED_BY_GENERATOR`.
 const OWNED_BY_GENERATOR: u8 = 1;
 
+/// `_PyInterpreterFrame.previous` to `.f_funcobj`, from 3.12 on.
+const FUNCTION_AFTER_PREVIOUS: usize = 8;
+
 /// The result of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PythonStep {
@@ -42,8 +45,9 @@ pub struct PythonWalk {
     data_stack: DataStack,
     /// Frames visited.
     visited: Volatile<u32>,
-    /// 1 when the last frame visited was one of the interpreter's own.
-    last_is_internal: Volatile<u32>,
+    /// 1 when the last frame visited may be the root: it is one of the interpreter's own, or one that no evaluation loop
+    /// runs.
+    may_be_root: Volatile<u32>,
     /// The `_PyCFrame` of the current evaluation loop, in versions that have it.
     cframe: Volatile<u64>,
     /// Which frames run in one evaluation loop.
@@ -62,7 +66,7 @@ impl PythonWalk {
             landmark: Volatile::new(0),
             data_stack: DataStack::new(),
             visited: Volatile::new(0),
-            last_is_internal: Volatile::new(0),
+            may_be_root: Volatile::new(0),
             cframe: Volatile::new(0),
             runs: PythonRuns::new(),
             stack: PythonStack::new(),
@@ -121,7 +125,7 @@ impl PythonWalk {
         start: UserAddr,
     ) -> PythonStep {
         self.landmark.set(0);
-        self.last_is_internal.set(0);
+        self.may_be_root.set(0);
         self.data_stack.clear();
         let fields = &layout.thread;
         let at = |offset: u16| SLOT + offset as usize;
@@ -157,8 +161,7 @@ impl PythonWalk {
         let fields = &layout.frame;
         let address = UserAddr(self.frame.get());
         if address.is_null() {
-            let is_root =
-                fields.run_style != RunStyle::ENTRY_FRAMES || self.last_is_internal.get() == 1;
+            let is_root = fields.run_style != RunStyle::ENTRY_FRAMES || self.may_be_root.get() == 1;
             return PythonStep::End(if is_root {
                 PythonUnwindStatus::COMPLETE
             } else {
@@ -188,7 +191,13 @@ impl PythonWalk {
             scratch.byte(at + fields.owner as usize)
         };
         let is_internal = owner >= FIRST_INTERNAL_OWNER;
-        self.last_is_internal.set(u32::from(is_internal));
+        let mut may_be_root = is_internal;
+        if fields.run_style == RunStyle::ENTRY_FRAMES && !code.is_null() {
+            // Code that was compiled ahead of time, as by Nuitka, has frames of its own, without a function.
+            let function = scratch.word(at + fields.previous as usize + FUNCTION_AFTER_PREVIOUS);
+            may_be_root |= function & !7 == 0;
+        }
+        self.may_be_root.set(u32::from(may_be_root));
         if is_internal {
             self.runs.end(address.0, self.stack.depth());
         }

@@ -14,8 +14,9 @@ mod threads_in_turn;
 mod written;
 
 use agent_common::{
+    layout::RunStyle,
     limits::{LEAF_FRAMES, MAX_FRAMES, MAX_VISITED, ROOT_FRAMES},
-    python::revalidate,
+    python::{PythonWalk, revalidate},
     record::{FrameKind, PythonUnwindStatus},
     scratch::Scratch,
 };
@@ -114,6 +115,50 @@ fn a_data_stack_of_several_chunks_is_followed() {
     process.image.reads.set(0);
     assert_eq!(process.sample(THREAD + 8).frames.len(), 300);
     assert!(process.image.reads.get() - with_chunks > 270);
+}
+
+/// From 3.12 on each evaluation loop begins with a frame of its own, so that a stack without one was read while it
+/// changed; but code that was compiled ahead of time has frames without a loop, and without a function.
+#[test]
+fn the_root_is_a_frame_of_the_interpreter_or_one_without_a_function() {
+    const FUNCTION: u64 = 0x7f00_1000;
+    const INTERNAL: u8 = 3;
+    let mut layout = LAYOUT;
+    layout.frame.run_style = RunStyle::ENTRY_FRAMES;
+    for (function, owner, has_internal, end) in [
+        (FUNCTION, 0, true, PythonUnwindStatus::COMPLETE),
+        (FUNCTION, 0, false, PythonUnwindStatus::TORN),
+        (FUNCTION, 1, false, PythonUnwindStatus::TORN),
+        (0, 1, false, PythonUnwindStatus::COMPLETE),
+        // As a tagged reference to nothing, from 3.14 on.
+        (1, 2, false, PythonUnwindStatus::COMPLETE),
+    ] {
+        let mut process = Process::new();
+        let code = process.image.code("f", 1);
+        let mut root = 0;
+        if has_internal {
+            root = process.image.frame(0, 0);
+            let owner = [INTERNAL];
+            process
+                .image
+                .write(root + u64::from(LAYOUT.frame.owner), &owner);
+        }
+        let mut frame = root;
+        for _ in 0..2 {
+            let address = process.image.map(96);
+            process.image.frame_at(address, code, frame, 4, owner);
+            process
+                .image
+                .put(address, LAYOUT.frame.previous + 8, function);
+            frame = address;
+        }
+        process.add_thread(THREAD, frame);
+        let mut walk = Box::new(PythonWalk::new());
+        let (image, head) = (&process.image, process.interpreters_head);
+        let found = image::unwind(image, &layout, head, THREAD, &mut walk);
+        assert_eq!(found, end, "{function:#x} {owner} {has_internal}");
+        assert_eq!(walk.stack.depth(), 2);
+    }
 }
 
 #[test]
