@@ -32,9 +32,13 @@ const CAPTURE: (&str, &str) = (
 const ALL_REQUIRED: &str = "AGENT_REQUIRE_ALL_INTERPRETERS";
 
 /// Tests that need one of some interpreters, as those with a package manager.
-const NEEDS: [(&str, &[&str]); 8] = [
+const NEEDS: [(&str, &[&str]); 9] = [
     (
         "embedders::a_program_bundled_into_one_file_is_profiled",
+        &["3.12"],
+    ),
+    (
+        "embedders::a_program_that_was_compiled_is_profiled",
         &["3.12"],
     ),
     (
