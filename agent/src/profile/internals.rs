@@ -11,7 +11,8 @@
 //! root  __libc_start_main, _start             left out: how processes and threads begin
 //! ```
 //!
-//! Frames of other executables are kept, and so are stacks without Python frames. Of a thread that waits
+//! Frames of other executables are kept, but for how functions of Cython are called, and so are stacks without Python
+//! frames. Of a thread that waits
 //! the marker says for what, so how it does is left out: frames of the interpreter, the C library and the
 //! kernel.
 //!
@@ -109,13 +110,17 @@ impl Profile {
         if is_c_library(executable) {
             return Class::CLibrary;
         }
-        if !executable.is_interpreter() {
-            return Class::Other;
-        }
         // The function itself, not what is inlined into it.
         let function = location.lines.last().map(|line| line.function);
+        let function = function.map(|function| &*self.function(function).name);
+        if !executable.is_interpreter() {
+            return match function {
+                Some(function) if is_call_of_cython(function) => Class::Call,
+                _ => Class::Other,
+            };
+        }
         match function {
-            Some(function) if !is_call(&self.function(function).name) => Class::Interpreter,
+            Some(function) if !is_call(function) => Class::Interpreter,
             _ => Class::Call,
         }
     }
@@ -185,6 +190,24 @@ fn is_call(name: &str) -> bool {
     STARTS.iter().any(|start| name.starts_with(start))
         || name.contains("vectorcall")
         || name.contains("Vectorcall")
+}
+
+/// Whether a function that Cython adds to a module runs or calls another one.
+fn is_call_of_cython(name: &str) -> bool {
+    const PARTS: [&str; 6] = [
+        "CyFunction_",
+        "Coroutine_",
+        "Generator_",
+        "PyObject_Call",
+        "PyObject_FastCall",
+        "PyFunction_FastCall",
+    ];
+    let own = name.strip_prefix("__Pyx_");
+    own.is_some_and(|name| {
+        PARTS
+            .iter()
+            .any(|part| name.trim_start_matches('_').starts_with(part))
+    })
 }
 
 #[cfg(test)]
@@ -297,6 +320,10 @@ mod tests {
         ] {
             assert!(is_call(name), "{name}");
         }
+        assert!(is_call_of_cython("__Pyx_CyFunction_Vectorcall_O"));
+        assert!(is_call_of_cython("__Pyx_PyObject_FastCallDict"));
+        assert!(!is_call_of_cython("__Pyx_mod_long"));
+        assert!(!is_call_of_cython("CyFunction_"));
         for name in [
             "list_sort_impl",
             "gc_collect_main",

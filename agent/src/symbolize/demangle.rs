@@ -1,7 +1,7 @@
 //! Demangles symbols: the name of a function as its source has it.
 //!
 //! Names of C++ and Rust are demangled, without parameter and return types, which would be most of the
-//! text of a flame graph, and without Rust's hashes.
+//! text of a flame graph, and without Rust's hashes; those of [Cython](cython) have their modules and classes.
 //!
 //! A compiler may split or clone a function and mark the parts with suffixes: `f.cold` is the rarely
 //! executed part of `f`, `f.part.0` the part that was not inlined, `f.isra.0` and `f.constprop.0` have
@@ -11,6 +11,8 @@
 //!
 //! Invariants: no symbol causes a panic, unbounded recursion or a name longer than
 //! [`MAX_BYTES`](super::shorten::MAX_BYTES); names have no control characters.
+
+mod cython;
 
 use std::{
     borrow::Cow,
@@ -84,7 +86,8 @@ pub fn demangle(symbol: &[u8]) -> String {
     };
     if !is_demangled {
         shown = Limited::default();
-        let _ = shown.write_str(name);
+        let cython = cython::name(name);
+        let _ = shown.write_str(cython.as_deref().unwrap_or(name));
     }
     // Rust's identifiers may have any character, which the symbol has in other words.
     let mut name = printable(&shown.0).into_owned();
@@ -293,6 +296,14 @@ mod tests {
             ),
             ("_RNvCs1234_7mycrate3foo", "mycrate::foo"),
             ("_RNvCs1234_7mycrate3foo.llvm.9078", "mycrate::foo"),
+        ]);
+    }
+
+    #[test]
+    fn names_of_cython_are_those_of_python() {
+        check(&[
+            ("__pyx_pw_4work_4Pool_1run.isra.0", "work.Pool.run"),
+            ("__Pyx_PyObject_Call.constprop.0", "__Pyx_PyObject_Call"),
         ]);
     }
 
