@@ -7,10 +7,11 @@ use std::borrow::Cow;
 use agent_common::record::WaitReason;
 
 /// What a thread of a native pool waits for.
-const WAITS: [WaitReason; 4] = [
+const WAITS: [WaitReason; 5] = [
     WaitReason::LOCK,
     WaitReason::POLL,
     WaitReason::SLEEP,
+    WaitReason::PIPE,
     WaitReason::OTHER,
 ];
 
@@ -100,6 +101,11 @@ const WAITING: &[&str] = &[
     // librdkafka.
     "rd_kafka_q_",
     "rd_kafka_broker_ops_io_serve",
+    // uWSGI.
+    "event_queue_wait",
+    // Apache.
+    "apr_poll",
+    "apr_sleep",
 ];
 
 /// Parts of the names of functions that wait for a condition, not for the lock of which they are.
@@ -107,6 +113,12 @@ const CONDITIONAL: &[&str] = &["Mutex::Block", "Mutex::Await"];
 
 /// Parts of the names of locks: that a thread waits for one is contention, wherever it does.
 const CONTENDED: &[&str] = &["mutex", "Mutex", "rwlock", "RwLock", "runtime.lock"];
+
+/// Functions whose wait for a lock is one for a request: one of them waits for the next request, the others for it.
+const ACCEPTING: &[&str] = &[
+    // uWSGI.
+    "wsgi_req_accept",
+];
 
 /// Parts, all of them, of the name of the function of a pool that waits for work.
 const POOLS: &[&[&str]] = &[
@@ -167,6 +179,14 @@ const POOLS: &[&[&str]] = &[
     &["rd_kafka_broker_serve"],
     // Node.js, and uvloop.
     &["uv_run"],
+    // uWSGI.
+    &["wsgi_req_accept"],
+    &["master_loop"],
+    &["uwsgi_corerouter_loop"],
+    // Apache.
+    &["ap_queue_pop_something"],
+    &["ap_mpm_podx_check"],
+    &["ap_wait_or_timeout"],
 ];
 
 /// Whole names of such functions.
@@ -188,18 +208,26 @@ const POOL_LIBRARIES: &[&str] = &[
     "librdkafka",
     "cv2.",
     "_granian.",
+    "mod_mpm_",
+    "mod_wsgi.so",
 ];
 
 /// The functions of a stack, from the leaf on.
 pub(super) struct NativeFunctions {
     wait: WaitReason,
     functions: usize,
+    /// Whether the thread waits for a lock that another one holds.
+    is_contended: bool,
 }
 
 impl NativeFunctions {
     /// Of a thread that waits for this.
     pub(super) fn new(wait: WaitReason) -> Self {
-        Self { wait, functions: 0 }
+        Self {
+            wait,
+            functions: 0,
+            is_contended: false,
+        }
     }
 
     /// Looks at the next frame: the name of its executable, and its functions, the innermost first.
@@ -224,7 +252,11 @@ impl NativeFunctions {
                 continue;
             }
             if CONTENDED.iter().any(has) {
-                return Some(false);
+                self.is_contended = true;
+                continue;
+            }
+            if self.is_contended {
+                return Some(ACCEPTING.contains(&&*function));
             }
             if POOLS.iter().any(|parts| parts.iter().all(has)) || NAMED_POOLS.contains(&&*function)
             {
@@ -235,7 +267,7 @@ impl NativeFunctions {
             }
         }
         let is_unknown = !has_name && !is_library;
-        is_unknown.then(|| is_one_of(POOL_LIBRARIES))
+        is_unknown.then(|| !self.is_contended && is_one_of(POOL_LIBRARIES))
     }
 }
 

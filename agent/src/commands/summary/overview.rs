@@ -275,6 +275,9 @@ fn grouped<'a>(named: impl Iterator<Item = Named<'a>>) -> Vec<(String, u64)> {
     }
     let rows = groups.into_iter().flat_map(|(group, members)| {
         if members.len() > MAX_SIMILAR {
+            // That with its numbers, if it is the name of all, as of the program.
+            let same = members.iter().all(|one| one.name == members[0].name);
+            let group = if same { &*members[0].name } else { &group };
             let values = members.iter().map(|one| one.value);
             let sum = values.fold(0, u64::saturating_add);
             return vec![(format!("{} of {group}", members.len()), sum)];

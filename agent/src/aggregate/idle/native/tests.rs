@@ -239,6 +239,50 @@ fn threads_of_libraries_are_idle_between_regions() {
 }
 
 #[test]
+fn workers_of_servers_are_idle_without_requests() {
+    let accepts = [
+        "epoll_wait@libc.so.6",
+        "event_queue_wait@uwsgi",
+        "wsgi_req_accept@uwsgi",
+    ];
+    assert!(idle(WaitReason::POLL, &accepts));
+    let lock = ["__lll_lock_wait@libc.so.6", "pthread_mutex_lock@libc.so.6"];
+    let with = |function: &'static str| [&lock[..], &[function]].concat();
+    // One of them accepts, the others wait for it.
+    assert!(idle(WaitReason::LOCK, &with("wsgi_req_accept@uwsgi")));
+    assert!(!idle(WaitReason::LOCK, &with("uwsgi_request_wsgi@uwsgi")));
+    assert!(!idle(WaitReason::LOCK, &with("@mod_wsgi.so-3.11")));
+    assert!(idle(
+        WaitReason::LOCK,
+        &[
+            "pthread_cond_wait@libc.so.6",
+            "ap_queue_pop_something@apache2"
+        ]
+    ));
+    assert!(idle(
+        WaitReason::PIPE,
+        &["read@libc.so.6", "ap_mpm_podx_check@apache2"]
+    ));
+    assert!(idle(
+        WaitReason::SLEEP,
+        &[
+            "select@libc.so.6",
+            "apr_sleep@libapr-1.so.0",
+            "@mod_wsgi.so-3.11"
+        ]
+    ));
+    // A request that another process answers.
+    assert!(!idle(
+        WaitReason::POLL,
+        &[
+            "poll@libc.so.6",
+            "apr_wait_for_io_or_timeout@libapr-1.so.0",
+            "@mod_wsgi.so-3.11"
+        ]
+    ));
+}
+
+#[test]
 fn what_is_not_known_is_not_idle() {
     assert!(!idle(WaitReason::LOCK, &[]));
     assert!(!idle(WaitReason::LOCK, &["pthread_cond_wait@libc.so.6"]));

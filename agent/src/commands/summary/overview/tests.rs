@@ -100,6 +100,12 @@ fn many_threads_with_similar_names_are_one() {
     }
     let threads = line(&profile, "threads");
     assert_eq!(threads.as_deref(), Some("10 of Thread-# (handle) 100 %"));
+    let mut named = profile.clone();
+    for thread in &mut named.threads {
+        thread.name = "apache2".to_owned();
+    }
+    let threads = line(&named, "threads");
+    assert_eq!(threads.as_deref(), Some("10 of apache2 100 %"));
     profile.samples.truncate(2);
     let threads = line(&profile, "threads").unwrap();
     assert!(
