@@ -24,7 +24,7 @@ pub mod aggregate {
 
 /// Core dumps.
 pub mod core_dump {
-    pub use crate::binaries::core_dump::CoreDump;
+    pub use crate::{binaries::core_dump::CoreDump, threads::core_threads};
 }
 
 /// Profiles that are read again.

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use agent::{
     fuzzing::{
-        core_dump::CoreDump,
+        aggregate::Executables,
+        core_dump::{CoreDump, core_threads},
         process::{OpenError, RegularFile},
     },
     testing::python::{
@@ -43,8 +44,10 @@ pub(super) fn run(bytes: &[u8]) {
             let _ = read(&core, &target);
         }
     }
-    for thread in core.threads() {
-        let _ = core.at_rest(thread);
+    // Native frames, by the tables of the vDSO, which is in the dump.
+    let executables = Executables::default();
+    if let Ok(mapped) = executables.read_mappings(&core) {
+        let _ = core_threads(&core, None, Some((&executables, &mapped.mappings)));
     }
     let _ = (core.truncation(), core.command_line(), core.changed_files().count());
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, builder::NonEmptyStringValueParser};
 
-use super::{options::UsageError, values::MAX_PID};
+use super::{options::UsageError, values};
 use crate::targets::selection::{Criterion, ProcessSelection};
 
 /// The group of these flags.
@@ -18,7 +18,7 @@ pub(super) struct TargetFlags {
         long,
         value_delimiter = ',',
         help_heading = "Target",
-        value_parser = clap::value_parser!(u32).range(1..=MAX_PID)
+        value_parser = values::pid
     )]
     pid: Vec<u32>,
 

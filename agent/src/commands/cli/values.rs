@@ -13,7 +13,7 @@ use crate::{
 const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Highest process id, `PID_MAX_LIMIT` of the kernel.
-pub(super) const MAX_PID: i64 = 1 << 22;
+const MAX_PID: u32 = 1 << 22;
 
 /// The names of the formats.
 pub(super) fn format() -> impl TypedValueParser<Value = Format> {
@@ -82,6 +82,16 @@ pub(super) enum DurationError {
     TooLong,
 }
 
+/// A process id.
+pub(super) fn pid(text: &str) -> Result<u32, MalformedError> {
+    let pid = text.parse().map_err(|_| MalformedError::Pid)?;
+    if (1..=MAX_PID).contains(&pid) {
+        Ok(pid)
+    } else {
+        Err(MalformedError::Pid)
+    }
+}
+
 /// A time: absolute in UTC, or before now.
 pub(super) fn time(text: &str) -> Result<SystemTime, MalformedError> {
     let now = SystemTime::now();
@@ -107,9 +117,11 @@ pub(super) fn label(text: &str) -> Result<(String, String), MalformedError> {
         .ok_or(MalformedError::Label)
 }
 
-/// Why a text is not a time or a label; clap prints the text itself in front.
+/// Why a text is not a process id, a time or a label; clap prints the text itself in front.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(super) enum MalformedError {
+    #[error("process ids are numbers from 1 to {MAX_PID}; --name chooses processes by their names")]
+    Pid,
     #[error("write it as '2 hours ago', -2h, 2026-11-21 or 2026-11-21T15:20:00Z")]
     Time,
     #[error("write it as NAME=VALUE")]
@@ -142,6 +154,14 @@ mod tests {
         }
         for text in ["", ".", "10x", "s", "-1", "1e3", "99999999999999999999"] {
             assert_eq!(duration(text), Err(DurationError::Malformed), "{text}");
+        }
+    }
+
+    #[test]
+    fn process_ids_are_numbers_with_bounds() {
+        assert_eq!((pid("1"), pid("4194304")), (Ok(1), Ok(MAX_PID)));
+        for text in ["0", "4194305", "99999999999", "-1", "python3", ""] {
+            assert_eq!(pid(text), Err(MalformedError::Pid), "{text}");
         }
     }
 
