@@ -315,6 +315,12 @@ pub fn incomplete_marker(end: PythonUnwindStatus) -> &'static str {
     }
 }
 
+/// Whether a marker stands for missing native frames.
+#[must_use]
+pub fn is_of_native_frames(marker: &str) -> bool {
+    marker.starts_with("[native ")
+}
+
 /// Marker for missing native frames; [`None`] where none are missing.
 #[must_use]
 pub fn unwind_marker(end: NativeUnwindStatus) -> Option<&'static str> {

@@ -32,7 +32,7 @@ pub use self::{
     builder::ProfileTiming,
     catalog::Catalog,
     filter::{Filter, NoSuchThread, ThreadFilter},
-    interleave::{incomplete_marker, unwind_marker},
+    interleave::{incomplete_marker, is_of_native_frames, unwind_marker},
     interner::{Interner, index},
     key::Blocked,
     window::Window,

@@ -338,7 +338,7 @@ impl Search<'_> {
     fn add(&mut self, file: &ExecutableFile, inspected: Result<Arc<InspectedFile>, OpenError>) {
         let inspected = match inspected {
             Ok(inspected) => inspected,
-            Err(OpenError::NotElf { .. }) => return,
+            Err(OpenError::NotElf { .. }) if file.rank == Rank::Other => return,
             Err(why) => {
                 self.unread += 1;
                 self.first_unread.get_or_insert(why);

@@ -8,7 +8,7 @@ use crate::{
         elf::{DebugFiles, Source},
         executables::MappedProgram,
     },
-    process::Process,
+    process::{FileIdentity, OpenError, Process, maps::Mapping},
 };
 
 /// A program with its mappings, their files and its memory.
@@ -21,6 +21,13 @@ pub trait Program: MappedProgram {
 
     /// The 64-bit number at an address, if it can be read.
     fn word(&self, address: u64) -> Option<u64>;
+
+    /// The identity of the file of a mapping.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be found.
+    fn identify_mapped(&self, mapping: &Mapping) -> Result<FileIdentity, OpenError>;
 
     /// The files that may hold the debugging information of the file at `image`.
     fn debug_files<'a>(&'a self, image: &'a Path) -> DebugFiles<'a>;
@@ -40,6 +47,10 @@ impl Program for Process {
 
     fn word(&self, address: u64) -> Option<u64> {
         self.memory().ok()?.word(address).ok()
+    }
+
+    fn identify_mapped(&self, mapping: &Mapping) -> Result<FileIdentity, OpenError> {
+        self.identify_mapped(mapping)
     }
 
     fn debug_files<'a>(&'a self, image: &'a Path) -> DebugFiles<'a> {
@@ -64,6 +75,15 @@ impl<S: Source> Program for CoreDump<S> {
         let mut word = [0; 8];
         self.read_memory(address, &mut word).ok()?;
         Some(u64::from_le_bytes(word))
+    }
+
+    fn identify_mapped(&self, mapping: &Mapping) -> Result<FileIdentity, OpenError> {
+        let file = mapping.file.as_ref().ok_or(OpenError::Anonymous)?;
+        let identity = self.mapped_file(mapping)?.identity();
+        identity.map_err(|source| OpenError::Open {
+            path: file.path.clone(),
+            source,
+        })
     }
 
     fn debug_files<'a>(&'a self, image: &'a Path) -> DebugFiles<'a> {

@@ -43,7 +43,6 @@ pub fn read_core<S: Source>(
     if native.is_some() {
         // That of a core dump does not fail.
         mapped = executables.read_mappings(core).unwrap_or_default();
-        executables.set_process(process.pid, &mapped);
     }
     let mappings = native.is_some().then_some(&*mapped.mappings);
     let mut threads = core_threads(

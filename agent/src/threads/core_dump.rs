@@ -13,7 +13,7 @@ use agent_common::{
     maps::{Mapping, ThreadState},
     memory::{UserAddr, UserMemory},
     native::Registers,
-    record::WaitReason,
+    record::{NativeUnwindStatus, PythonUnwindStatus, WaitReason},
 };
 
 use self::code::CoreCode;
@@ -44,13 +44,19 @@ use crate::{
     },
 };
 
+/// Most bytes of code objects that are read of a dump.
+const MAX_CODE_BYTES: u32 = 256 << 20;
+
+/// Bytes at the end of a stack that are never all zero.
+const STACK_END_BYTES: usize = 256;
+
 /// Hashes identify stacks and code objects within one core dump only.
 const SEED: u64 = 0;
 
 /// What is known of the threads of a core dump.
 #[derive(Debug, Default)]
 pub struct CoreThreads {
-    /// Its threads, that which has received the signal first. One of which nothing is known has no stack.
+    /// Its threads, that which has received the signal first, each with its stack.
     pub threads: Vec<SnapshotThread>,
     /// What their samples refer to: stacks, code objects, names of threads and of locks.
     pub records: Records,
@@ -87,7 +93,7 @@ pub fn core_threads<S: Source>(
         tids: tids.collect(),
         walker: Walker::new(SEED, native.is_some()),
         code: CoreCode::new(executables, mappings),
-        symbols: KnownCode::unlimited(),
+        symbols: KnownCode::of_at_most(MAX_CODE_BYTES),
         batch: Batch::default(),
         owned: HashMap::new(),
     };
@@ -99,12 +105,16 @@ pub fn core_threads<S: Source>(
         let thread_id = thread_id(thread, interpreter);
         let own = thread_id.and_then(|id| states.get(&id));
         let is_known = own.is_some() || interpreter.is_none() || thread_id.is_some() && is_listed;
-        let read = reader.read(thread, thread_id, own.map_or(&[], |own| own));
+        let mut read = reader.read(thread, thread_id, own.map_or(&[], |own| own));
+        if !is_known {
+            // It may be a thread of Python.
+            read.sample.python_status = PythonUnwindStatus::THREAD_FAULT;
+        }
         found.threads.push(SnapshotThread {
             tgid: core.pid(),
             tid: thread.tid,
             seen: read.sample.wait,
-            stack: is_known.then_some(read),
+            stack: Some(read),
         });
         if let Some((id, own)) = thread_id.zip(own) {
             found.states.insert(thread.tid, (id, own.clone()));
@@ -177,9 +187,15 @@ impl<S: Source> Reader<'_, S> {
             registers: &self.in_code(&registers),
             kernel: &[],
         };
-        let (walker, batch) = (&mut self.walker, &mut self.batch);
-        let (stack, records) = walker.walk(&source, &mut self.code, &mut self.symbols, batch);
-        records.send(&stack, batch);
+        let (walker, code) = (&mut self.walker, &mut self.code);
+        let (mut stack, records) = walker.walk(&source, code, &mut self.symbols, &mut self.batch);
+        if stack.native_status == NativeUnwindStatus::COMPLETE
+            && self.is_blank(registers.stack_pointer())
+        {
+            // As gcore writes some: the return address 0 is not that of the first function.
+            stack.native_status = NativeUnwindStatus::FAULT;
+        }
+        records.send(&stack, &mut self.batch);
         let name = self.name(tid, &stack);
         self.batch.add_reference(&name);
         let mut sample = stack.sample(self.core.pid(), tid, WaitReason::NONE);
@@ -213,15 +229,25 @@ impl<S: Source> Reader<'_, S> {
         ProvedStack::of_core(sample, lock, gil_holder)
     }
 
+    /// Whether a stack is there, and nothing is on it.
+    fn is_blank(&self, stack_pointer: u64) -> bool {
+        let mut end = [0; STACK_END_BYTES];
+        let read = self.core.read_memory(stack_pointer, &mut end);
+        read.is_ok() && end.iter().all(|byte| *byte == 0)
+    }
+
     /// The registers with which a stack begins: those of the caller where what it has called is no code.
     fn in_code(&self, registers: &Registers) -> Registers {
         if self.code.has(registers.instruction()) {
             return *registers;
         }
         let at_stack_pointer = self.core.word(UserAddr(registers.stack_pointer()));
-        let caller = at_stack_pointer.map(|word| registers.of_caller(word));
-        let caller = caller.ok().filter(|it| self.code.has(it.instruction()));
-        caller.unwrap_or(*registers)
+        let caller = registers.of_caller(at_stack_pointer.unwrap_or(0));
+        if self.code.has(caller.instruction()) {
+            caller
+        } else {
+            *registers
+        }
     }
 
     /// The record of the name of a thread with this stack. The kernel's names are not in the dump but for that of the

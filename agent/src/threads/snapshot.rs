@@ -312,6 +312,12 @@ impl ProvedStack {
         }
     }
 
+    /// Whether the thread states could be read, or Python has none of this thread.
+    #[must_use]
+    pub fn knows_state(&self) -> bool {
+        self.sample.python_status != PythonUnwindStatus::THREAD_FAULT
+    }
+
     /// Whether another one of its thread takes its place.
     ///
     /// Not while the table that it lacks is being loaded: those that are complete meanwhile are of other functions,

@@ -44,7 +44,15 @@ pub(super) struct KnownCode {
 struct Budget {
     since: Instant,
     bytes: u32,
-    is_unlimited: bool,
+    limit: Limit,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    /// Of a process that runs.
+    InPeriod,
+    /// Of memory that is read once.
+    InAll(u32),
 }
 
 impl Default for Budget {
@@ -52,7 +60,7 @@ impl Default for Budget {
         Self {
             since: Instant::now(),
             bytes: 0,
-            is_unlimited: false,
+            limit: Limit::InPeriod,
         }
     }
 }
@@ -60,8 +68,8 @@ impl Default for Budget {
 impl Budget {
     /// Whether any are left, for the process and for a walk that has read so many.
     fn has_some(&mut self, of_walk: u32) -> bool {
-        if self.is_unlimited {
-            return true;
+        if let Limit::InAll(most) = self.limit {
+            return self.bytes < most;
         }
         if self.since.elapsed() >= Duration::from_nanos(DESCRIPTION_PERIOD_NS) {
             *self = Self::default();
@@ -182,10 +190,10 @@ impl<M: UserMemory> Describer<'_, M> {
 }
 
 impl KnownCode {
-    /// Those of memory of which as much is read as is needed.
-    pub(super) fn unlimited() -> Self {
+    /// Those of memory that is read once, of which so many bytes may be read in all.
+    pub(super) fn of_at_most(bytes: u32) -> Self {
         let mut known = Self::default();
-        known.budget.is_unlimited = true;
+        known.budget.limit = Limit::InAll(bytes);
         known
     }
 

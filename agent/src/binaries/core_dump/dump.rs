@@ -173,6 +173,12 @@ impl<S: Source> CoreDump<S> {
         self.notes.are_truncated
     }
 
+    /// Whether it says which files the process had mapped.
+    #[must_use]
+    pub fn has_files(&self) -> bool {
+        !self.notes.files.is_empty()
+    }
+
     /// The files that were to be read in place of memory and have changed since.
     pub fn changed_files(&self) -> impl Iterator<Item = &Path> {
         self.files_that(MappedFile::has_changed)

@@ -81,10 +81,16 @@ impl MappedFile {
             let mut start = vec![0; START_BYTES];
             let read = file.read_at(&mut start, 0).unwrap_or(0);
             start.truncate(read);
+            let in_memory = in_memory();
             if !start.starts_with(header::ELFMAG) {
-                return Err(Unusable::NotElf);
+                let was_elf = in_memory.starts_with(header::ELFMAG);
+                return Err(if was_elf {
+                    Unusable::Changed
+                } else {
+                    Unusable::NotElf
+                });
             }
-            if is_same(&start, &in_memory()) {
+            if is_same(&start, &in_memory) {
                 Ok(file)
             } else {
                 Err(Unusable::Changed)

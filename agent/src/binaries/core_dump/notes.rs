@@ -279,12 +279,15 @@ impl Notes {
                     .push((OsString::from_vec(path.to_vec()).into(), is_deleted));
                 self.files.len() - 1
             });
-            self.ranges.push(FileRange {
+            let range = FileRange {
                 start: u64_at(entry, 0)?,
                 end: u64_at(entry, 8)?,
                 offset: u64_at(entry, 16)?.checked_mul(page_bytes)?,
                 file,
-            });
+            };
+            if range.start < range.end {
+                self.ranges.push(range);
+            }
         }
         Some(())
     }

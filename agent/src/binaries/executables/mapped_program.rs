@@ -23,13 +23,6 @@ pub trait MappedProgram {
     /// When they cannot be read.
     fn mappings(&self) -> Result<Vec<Mapping>, process::Error>;
 
-    /// The identity of the file of a mapping.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be found.
-    fn identify_mapped(&self, mapping: &Mapping) -> Result<FileIdentity, OpenError>;
-
     /// What tells the executable of a mapping from others; [`None`] where it has none, or that is not known.
     fn executable_identity(&self, mapping: &Mapping) -> Option<Identity>;
 
@@ -53,7 +46,7 @@ pub trait MappedProgram {
 pub enum Identity {
     /// A file.
     File(FileIdentity),
-    /// A file of a core dump, which need not be there any more, by its number in the dump.
+    /// A file of a core dump that is not there any more, by its number in the dump.
     OfCore(u64),
     /// The vDSO, which the kernel maps into every process.
     Vdso,
@@ -70,10 +63,6 @@ impl MappedProgram for Process {
 
     fn mappings(&self) -> Result<Vec<Mapping>, process::Error> {
         self.mappings()
-    }
-
-    fn identify_mapped(&self, mapping: &Mapping) -> Result<FileIdentity, OpenError> {
-        self.identify_mapped(mapping)
     }
 
     fn executable_identity(&self, mapping: &Mapping) -> Option<Identity> {
@@ -107,21 +96,17 @@ impl<S: Source> MappedProgram for CoreDump<S> {
         Ok(self.mappings())
     }
 
-    fn identify_mapped(&self, mapping: &Mapping) -> Result<FileIdentity, OpenError> {
-        let file = mapping.file.as_ref().ok_or(OpenError::Anonymous)?;
-        let identity = self.mapped_file(mapping)?.identity();
-        identity.map_err(|source| OpenError::Open {
-            path: file.path.clone(),
-            source,
-        })
-    }
-
     fn executable_identity(&self, mapping: &Mapping) -> Option<Identity> {
         if mapping.is_vdso {
             return Some(Identity::Vdso);
         }
         let file = mapping.file.as_ref()?;
-        Some(Identity::OfCore(file.id.inode))
+        // Several paths may lead to one file.
+        let identity = self.mapped_file(mapping).map(RegularFile::identity);
+        Some(match identity {
+            Ok(Ok(identity)) => Identity::File(identity),
+            _ => Identity::OfCore(file.id.inode),
+        })
     }
 
     fn open_mapped(&self, mapping: &Mapping) -> Result<RegularFile, OpenError> {

@@ -26,4 +26,6 @@ pub use entries::ExecutableCounts;
 pub use executable::Executable;
 pub use mapped_program::MappedProgram;
 pub use registry::{Executables, MappedExecutables};
-pub use tables::{Compilation, CompileJob, NewTable, TableRequest, TableSet, TableUpdate};
+pub use tables::{
+    Compilation, CompileJob, NewTable, TableRequest, TableSet, TableUpdate, compile_with_marks,
+};

@@ -173,8 +173,23 @@ fn compile_file(
             return Ok(CompilationResult::Left);
         }
     }
-    let marks = find_marks(&elf)?;
-    compile(&elf, &marks).map(CompilationResult::Compiled)
+    let compiled = compile_with_marks(&elf, find_marks)?;
+    Ok(compiled.map_or(CompilationResult::None, CompilationResult::Compiled))
+}
+
+/// Compiles the table of a file, with the marks that are found in it; [`None`] where it has none: without one, walks follow
+/// frame pointers.
+///
+/// # Errors
+///
+/// As for [`compile`].
+pub fn compile_with_marks(
+    elf: &Elf<Arc<Bytes>>,
+    find_marks: FindMarks,
+) -> Result<Option<Compiled>, unwind::Error> {
+    let marks = find_marks(elf)?;
+    let compiled = compile(elf, &marks)?;
+    Ok(Some(compiled).filter(|compiled| compiled.rows().len() != 0))
 }
 
 impl TableSet {
@@ -270,8 +285,13 @@ impl TableSet {
                 continue;
             };
             let compiled = match compilation.result {
-                CompilationResult::Compiled(compiled) => Some(compiled),
-                CompilationResult::None => None,
+                CompilationResult::Compiled(compiled) => compiled,
+                CompilationResult::None => {
+                    // Without a table the walk follows frame pointers.
+                    update.without_table.push(compilation.table);
+                    self.states.insert(compilation.number, State::None);
+                    continue;
+                }
                 CompilationResult::Left => {
                     let is_wanted = *is_wanted;
                     self.states.insert(compilation.number, State::Left);
@@ -280,12 +300,6 @@ impl TableSet {
                     }
                     continue;
                 }
-            };
-            let Some(compiled) = compiled.filter(|compiled| compiled.rows().len() != 0) else {
-                // Without a table the walk follows frame pointers.
-                update.without_table.push(compilation.table);
-                self.states.insert(compilation.number, State::None);
-                continue;
             };
             let rules = self.rules.add(compiled.rules(), Instant::now());
             let table = pack(&compiled, &rules);

@@ -31,6 +31,12 @@ impl Compiled {
         })
     }
 
+    /// Bytes of memory that its rows take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.rows)
+    }
+
     /// Its rules, to whose positions rows refer.
     #[must_use]
     pub fn rules(&self) -> &[Rule] {

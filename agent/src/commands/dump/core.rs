@@ -12,7 +12,7 @@ use anyhow::{Result, anyhow, bail};
 
 use super::{
     capture::limit_look_ups,
-    document::{Document, DumpedCore},
+    document::{Document, DumpedCore, DumpedThread},
     frames::{DumpedFrame, DumpedKind},
     locals,
     show::show,
@@ -23,7 +23,10 @@ use super::{
 use crate::{
     aggregate::{incomplete_marker, unwind_marker},
     binaries::core_dump::CoreDump,
-    commands::{cli::CoreOptions, record::SYMBOL_BYTES},
+    commands::{
+        cli::{CoreOptions, ShownFrames},
+        record::SYMBOL_BYTES,
+    },
     profile::Process,
     python::{Detector, Error, Interpreter, remote::tasks::tasks_in},
     session::{CoreProfile, memory, read_core},
@@ -74,7 +77,7 @@ pub(super) fn run(options: &CoreOptions) -> Result<ExitCode> {
     memory::limit_arenas();
     let interpreter = match Detector::default().detect(&*core) {
         Ok(interpreter) => Some(interpreter),
-        Err(Error::NotPython { .. }) if options.native.is_some() => None,
+        Err(Error::NotPython { files: 1.., .. }) if options.native.is_some() => None,
         Err(error) => bail!("{}", detection_error(options, &core, &error)),
     };
     let native = options.native.map(|frames| {
@@ -91,11 +94,18 @@ pub(super) fn run(options: &CoreOptions) -> Result<ExitCode> {
         &shown(),
     );
     let CoreProfile { profile, threads } = read;
+    let CoreThreads {
+        threads,
+        deadlocks,
+        list_error,
+        states,
+        ..
+    } = threads;
     let capture = Capture {
         from: TakenFrom::CoreDump,
         profile,
-        threads: threads.threads.clone(),
-        deadlocks: threads.deadlocks.clone(),
+        threads,
+        deadlocks,
         processes: HashMap::from([(
             core.pid(),
             FoundProcess {
@@ -109,22 +119,30 @@ pub(super) fn run(options: &CoreOptions) -> Result<ExitCode> {
         note: options.native.is_none().then(|| NOTE.to_owned()),
     };
     let mut document = Document::new(&capture, options.native.unwrap_or_default());
+    let core_of = dumped_core(options, &core, list_error.is_some());
+    if let Some(tid) = core_of.signal_tid
+        && let Some(shown) = options.native
+    {
+        show_crash(&mut document, &capture, tid, shown);
+    }
     for frame in frames_of(&mut document) {
         name_marker(frame);
     }
-    if let Some(interpreter) = &interpreter {
-        add_tasks(options, &core, interpreter, &mut document);
-        if let Some(characters) = options.locals {
-            let states = threads.states.iter();
-            let states = states.map(|(tid, (id, states))| (*tid, *id, &**states));
-            let found = variables::of_core(&*core, interpreter, core.pid(), states, characters);
-            locals::add(&mut document, &found);
-        }
+    if options.tasks {
+        add_tasks(&core, interpreter.as_ref(), &mut document);
+    }
+    if let Some(interpreter) = &interpreter
+        && let Some(characters) = options.locals
+    {
+        let states = states.iter();
+        let states = states.map(|(tid, (id, states))| (*tid, *id, &**states));
+        let found = variables::of_core(&*core, interpreter, core.pid(), states, characters);
+        locals::add(&mut document, &found);
     }
     if options.source {
         source_lines::add_of_core(&mut document, &core);
     }
-    document.core = Some(dumped_core(options, &core, &threads));
+    document.core = Some(core_of);
     show(&document, options.json.into())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -148,21 +166,41 @@ fn tells_gil_holder(interpreter: &Interpreter) -> bool {
     !interpreter.flavour.is_free_threaded && (is_in_threads || interpreter.gil_holder.is_some())
 }
 
-fn add_tasks(
-    options: &CoreOptions,
-    core: &CoreDump,
-    interpreter: &Interpreter,
-    document: &mut Document,
-) {
-    if !options.tasks {
-        return;
-    }
+fn add_tasks(core: &CoreDump, interpreter: Option<&Interpreter>, document: &mut Document) {
     let Some(process) = document.processes.first_mut() else {
         return;
     };
     let tids = core.threads().iter().map(|thread| (thread.tid, thread.tid));
-    let read = tasks_in(|| Ok(core), interpreter).map(|tasks| (tasks, tids.collect()));
-    (process.tasks, process.tasks_note) = tasks::dumped_all(read.map_err(|why| why.to_string()));
+    let read = match interpreter {
+        Some(interpreter) => tasks_in(|| Ok(core), interpreter).map_err(|why| why.to_string()),
+        None => Err("it is not Python".to_owned()),
+    };
+    (process.tasks, process.tasks_note) =
+        tasks::dumped_all(read.map(|tasks| (tasks, tids.collect())));
+}
+
+/// Shows all that the innermost Python function has called where a thread crashed, also how: the crash may be in that.
+fn show_crash(document: &mut Document, capture: &Capture, tid: u32, shown: ShownFrames) {
+    let shown = ShownFrames {
+        internals: true,
+        ..shown
+    };
+    let mut whole = Document::new(capture, shown);
+    let Some(whole) = thread_of(&mut whole, tid).and_then(|thread| thread.frames.take()) else {
+        return;
+    };
+    let is_python = |frame: &DumpedFrame| frame.kind == DumpedKind::Python;
+    if let Some(called) = whole.iter().position(is_python)
+        && let Some(frames) = thread_of(document, tid).and_then(|thread| thread.frames.as_mut())
+        && let Some(replaced) = frames.iter().position(is_python)
+    {
+        frames.splice(..replaced, whole.into_iter().take(called));
+    }
+}
+
+fn thread_of(document: &mut Document, tid: u32) -> Option<&mut DumpedThread> {
+    let process = document.processes.first_mut()?;
+    process.threads.iter_mut().find(|thread| thread.tid == tid)
 }
 
 fn frames_of(document: &mut Document) -> impl Iterator<Item = &mut DumpedFrame> {
@@ -192,6 +230,12 @@ fn name_marker(frame: &mut DumpedFrame) {
 /// Why there is no interpreter, and what to do.
 fn detection_error(options: &CoreOptions, core: &CoreDump, error: &Error) -> String {
     let file = options.file.display();
+    if !core.has_files() {
+        return format!(
+            "the core dump {file} does not say which files the process had mapped, without which nothing can be found in \
+             it: have it written again, by the kernel or by gcore"
+        );
+    }
     if core
         .missing_files()
         .chain(core.changed_files())
@@ -207,7 +251,7 @@ fn detection_error(options: &CoreOptions, core: &CoreDump, error: &Error) -> Str
 }
 
 /// What is known of the core dump itself.
-fn dumped_core(options: &CoreOptions, core: &CoreDump, found: &CoreThreads) -> DumpedCore {
+fn dumped_core(options: &CoreOptions, core: &CoreDump, is_list_cut: bool) -> DumpedCore {
     let signal = core.signal();
     let first = core.threads().first();
     DumpedCore {
@@ -217,7 +261,7 @@ fn dumped_core(options: &CoreOptions, core: &CoreDump, found: &CoreThreads) -> D
         signal_address: signal
             .and_then(|signal| signal.address)
             .map(|address| format!("{address:#x}")),
-        missing: missing(core, found),
+        missing: missing(core, is_list_cut),
     }
 }
 
@@ -231,7 +275,7 @@ fn signal_name(number: u32) -> String {
 }
 
 /// What of the memory is missing, as far as it was wanted.
-fn missing(core: &CoreDump, found: &CoreThreads) -> Option<String> {
+fn missing(core: &CoreDump, is_list_cut: bool) -> Option<String> {
     let mut parts = Vec::new();
     if let Some((there, whole)) = core.truncation() {
         parts.push(format!(
@@ -240,9 +284,10 @@ fn missing(core: &CoreDump, found: &CoreThreads) -> Option<String> {
     } else if core.has_lost_notes() {
         parts.push("some of the notes of the core dump are malformed".to_owned());
     }
-    if found.list_error.is_some() {
+    if is_list_cut {
         parts.push(
-            "the list of Python's threads could not be followed to its end, so that others have no stack".to_owned(),
+            "the list of Python's threads could not be followed to its end, so that others have no Python frames"
+                .to_owned(),
         );
     }
     parts.extend(files(core.changed_files(), "has changed", "have changed"));

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The number of the form of the document; another one when fields change their meaning or go.
-pub(super) const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 1;
 
 /// The stacks of all threads.
 #[derive(Debug, Serialize)]
@@ -255,7 +255,7 @@ fn dumped_thread(
         lock: markers.lock.map(str::to_owned),
         idle: stack.is_some_and(|(_, sample)| is_idle(profile, sample)),
         holds_gil: stack
-            .filter(|_| capture.has_gil)
+            .filter(|(proved, _)| capture.has_gil && proved.knows_state())
             .map(|(proved, _)| proved.sample.holds_gil != 0),
         gil_holder: stack.and_then(|(proved, _)| proved.gil_holder),
         collects_garbage: markers.collects_garbage,

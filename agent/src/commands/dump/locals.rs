@@ -10,6 +10,7 @@ use super::{
     variables::{Found, RAN},
 };
 use crate::{
+    aggregate::is_of_native_frames,
     python::remote::locals::{FrameVariables, Variable},
     text::plural,
 };
@@ -43,7 +44,7 @@ fn add_to(thread: &mut DumpedThread, found: Option<&Found>) -> Option<String> {
     // Behind frames that are missing nothing is known of the others.
     let end = frames
         .iter()
-        .position(|frame| frame.kind == DumpedKind::Marker);
+        .position(|frame| frame.kind == DumpedKind::Marker && !is_of_native(frame));
     let is_whole = end.is_none();
     let certain = end.unwrap_or(frames.len());
     let certain = &mut frames[..certain];
@@ -75,6 +76,11 @@ fn add_to(thread: &mut DumpedThread, found: Option<&Found>) -> Option<String> {
         let frames = plural(missing as u64, "frame", "frames");
         format!("not read of the outermost {missing} {frames}")
     })
+}
+
+/// Whether a marker stands for native frames alone.
+fn is_of_native(marker: &DumpedFrame) -> bool {
+    marker.function.as_deref().is_some_and(is_of_native_frames)
 }
 
 /// Whether a frame that is shown is one whose variables were read.

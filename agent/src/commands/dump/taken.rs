@@ -47,7 +47,7 @@ pub(super) struct Capture {
     pub(super) variables: HashMap<(u32, u32), Result<Vec<FrameVariables>, String>>,
     /// For how long stacks were taken.
     pub(super) duration: Duration,
-    /// Whether there is a GIL, and it is known who holds it.
+    /// Whether there is a GIL; of a core dump, whether it is known too who held it.
     pub(super) has_gil: bool,
     /// What all stacks lack, and why, if they do.
     pub(super) note: Option<String>,

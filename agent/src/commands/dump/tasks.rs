@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// What stands for functions that are missing.
-pub(super) const LEFT_OUT: &str = "[frames left out]";
+const LEFT_OUT: &str = "[frames left out]";
 
 /// What stands for a function whose code object cannot be read.
 const UNREAD: &str = "[unread function]";
@@ -140,7 +140,7 @@ fn dumped(task: Task, tids: &HashMap<u32, u32>) -> DumpedTask {
 }
 
 /// A frame of Python.
-pub(super) fn dumped_frame(frame: Frame) -> DumpedFrame {
+fn dumped_frame(frame: Frame) -> DumpedFrame {
     let Some(function) = frame.function else {
         return marker(UNREAD);
     };
@@ -154,7 +154,7 @@ pub(super) fn dumped_frame(frame: Frame) -> DumpedFrame {
 }
 
 /// A frame that stands for missing ones.
-pub(super) fn marker(text: &str) -> DumpedFrame {
+fn marker(text: &str) -> DumpedFrame {
     DumpedFrame {
         kind: DumpedKind::Marker,
         function: Some(text.to_owned()),

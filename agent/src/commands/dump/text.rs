@@ -135,9 +135,6 @@ impl Text<'_> {
     /// What a thread did.
     fn state(&self, thread: &DumpedThread) -> String {
         let core = self.document.core.as_ref();
-        if thread.taken.is_none() && core.is_some() {
-            return "its stack is missing in the core dump".to_owned();
-        }
         if thread.taken.is_none() {
             let seen = match thread.state {
                 State::Running => "running",

@@ -1,8 +1,13 @@
 //! The mapped code of a core dump, for native walks: the look-ups of the BPF programs, in the files themselves.
 //!
-//! Invariant: a file is compiled when the first frame in it is found, and once; where it is not there, frames end.
+//! Invariants: a file is compiled when the first frame in it is found, and once; where it is not there, frames end, and
+//! so they do in further files when tables take too much memory or time.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use agent_common::{
     maps::{Mapping, TableState},
@@ -12,8 +17,8 @@ use agent_common::{
 use crate::{
     binaries::{
         elf::Elf,
-        executables::{Executable, Executables},
-        unwind::{Compiled, compile},
+        executables::{Executable, Executables, compile_with_marks},
+        unwind::Compiled,
     },
     python::marked_code,
     threads::code::locate,
@@ -21,6 +26,12 @@ use crate::{
 
 /// Most addresses that are cached.
 const MAX_LOCATIONS: usize = 64 << 10;
+
+/// Most bytes of all tables: those of TensorFlow and JAX together take 60 MB.
+const MAX_BYTES: usize = 512 << 20;
+
+/// Most time for compiling them.
+const MAX_TIME: Duration = Duration::from_secs(60);
 
 /// The process of code that is in no file: that of the core dump has ended.
 const NO_PROCESS: u32 = 0;
@@ -31,6 +42,8 @@ pub(super) struct CoreCode<'a> {
     mappings: &'a [Mapping],
     /// By the numbers of the executables.
     tables: HashMap<u32, Table>,
+    left_bytes: usize,
+    left_time: Duration,
     locations: HashMap<u64, CodeLocation>,
 }
 
@@ -49,6 +62,8 @@ impl<'a> CoreCode<'a> {
             executables,
             mappings,
             tables: HashMap::new(),
+            left_bytes: MAX_BYTES,
+            left_time: MAX_TIME,
             locations: HashMap::new(),
         }
     }
@@ -63,21 +78,37 @@ impl<'a> CoreCode<'a> {
         let Some(mapping) = mapping else {
             return place;
         };
-        let executables = self.executables;
         let number = mapping.executable;
-        let table = self.tables.entry(number).or_insert_with(|| {
-            let executable = executables.get(number);
-            executable.map_or(Table::Absent, |executable| Table::of(&executable))
-        });
-        place.table = match table {
-            Table::Compiled(compiled) => {
+        if !self.tables.contains_key(&number) {
+            let table = self.compile(number);
+            self.tables.insert(number, table);
+        }
+        place.table = match self.tables.get(&number) {
+            Some(Table::Compiled(compiled)) => {
                 place.rule = compiled.find(place.address);
                 TableState::LOADED
             }
-            Table::None => TableState::NONE,
-            Table::Absent => TableState::ABSENT,
+            Some(Table::None) => TableState::NONE,
+            Some(Table::Absent) | None => TableState::ABSENT,
         };
         place
+    }
+
+    fn compile(&mut self, number: u32) -> Table {
+        if self.left_time.is_zero() {
+            return Table::Absent;
+        }
+        let began = Instant::now();
+        let executable = self.executables.get(number);
+        let table = executable.map_or(Table::Absent, |executable| Table::of(&executable));
+        self.left_time = self.left_time.saturating_sub(began.elapsed());
+        match self.left_bytes.checked_sub(table.bytes()) {
+            Some(left) => {
+                self.left_bytes = left;
+                table
+            }
+            None => Table::Absent,
+        }
     }
 }
 
@@ -102,11 +133,16 @@ impl Table {
         let Ok(elf) = Elf::read(Arc::clone(bytes)) else {
             return Self::Absent;
         };
-        let marks = marked_code(&elf).unwrap_or_default();
-        match compile(&elf, &marks) {
-            Ok(compiled) if compiled.rows().len() != 0 => Self::Compiled(compiled),
-            // Without a table the walk follows frame pointers.
-            Ok(_) | Err(_) => Self::None,
+        match compile_with_marks(&elf, marked_code) {
+            Ok(Some(compiled)) => Self::Compiled(compiled),
+            Ok(None) | Err(_) => Self::None,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Compiled(compiled) => compiled.bytes(),
+            Self::None | Self::Absent => 0,
         }
     }
 }

@@ -141,6 +141,11 @@ fn a_truncated_or_damaged_core_dump_gives_less() {
                 text.contains("\nMissing: the core dump is truncated after "),
                 "{text}"
             );
+            // Also where the list of Python's threads is cut: some frames, or why there are none.
+            let main = text.split("\nThread ").nth(1).unwrap();
+            assert!(main.starts_with(&format!("{} \"", crash.pid)), "{text}");
+            assert!(!main.contains("\"\": "), "{text}");
+            assert!(main.contains("\n    "), "{text}");
         }
     }
     let mut random = fastrand::Rng::with_seed(7);
