@@ -126,6 +126,8 @@ pub struct FrameLayout {
     pub bytes: u16,
     /// `f_back` or `previous`.
     pub previous: u16,
+    /// `f_funcobj` of [`RunStyle::ENTRY_FRAMES`], else [`ABSENT`].
+    pub function: u16,
     /// `f_code` or `f_executable`.
     pub code: u16,
     /// `f_lasti`, `prev_instr` or `instr_ptr`.

@@ -227,6 +227,7 @@ mod tests {
         let layout = FrameLayout {
             bytes: FRAME_BYTES as u16,
             previous: 8,
+            function: ABSENT,
             code: 0,
             instruction: 56,
             owner: 70,

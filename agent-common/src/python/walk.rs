@@ -16,11 +16,11 @@ use super::{data_stack::DataStack, runs::PythonRuns, stack::PythonStack, symbol:
 /// (`FRAME_OWNED_BY_CSTACK`, `FRAME_OWNED_BY_INTERPRETER`).
 const FIRST_INTERNAL_OWNER: u8 = 3;
 
+/// `FRAME_OWNED_BY_THREAD`.
+const OWNED_BY_THREAD: u8 = 0;
+
 /// `FRAME_OWNED_BY_GENERATOR`.
 const OWNED_BY_GENERATOR: u8 = 1;
-
-/// `_PyInterpreterFrame.previous` to `.f_funcobj`, from 3.12 on.
-const FUNCTION_AFTER_PREVIOUS: usize = 8;
 
 /// The result of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,10 +192,9 @@ impl PythonWalk {
         };
         let is_internal = owner >= FIRST_INTERNAL_OWNER;
         let mut may_be_root = is_internal;
-        if fields.run_style == RunStyle::ENTRY_FRAMES && !code.is_null() {
+        if fields.function != ABSENT && owner != OWNED_BY_THREAD && !code.is_null() {
             // Code that was compiled ahead of time, as by Nuitka, has frames of its own, without a function.
-            let function = scratch.word(at + fields.previous as usize + FUNCTION_AFTER_PREVIOUS);
-            may_be_root |= function & !7 == 0;
+            may_be_root |= scratch.word(at + fields.function as usize) & !7 == 0;
         }
         self.may_be_root.set(u32::from(may_be_root));
         if is_internal {

@@ -52,6 +52,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     frame: FrameLayout {
         bytes: 72,
         previous: 8,
+        function: 16,
         code: 0,
         instruction: 56,
         owner: 70,

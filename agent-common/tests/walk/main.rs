@@ -129,6 +129,7 @@ fn the_root_is_a_frame_of_the_interpreter_or_one_without_a_function() {
         (FUNCTION, 0, true, PythonUnwindStatus::COMPLETE),
         (FUNCTION, 0, false, PythonUnwindStatus::TORN),
         (FUNCTION, 1, false, PythonUnwindStatus::TORN),
+        (0, 0, false, PythonUnwindStatus::TORN),
         (0, 1, false, PythonUnwindStatus::COMPLETE),
         // As a tagged reference to nothing, from 3.14 on.
         (1, 2, false, PythonUnwindStatus::COMPLETE),
@@ -147,9 +148,7 @@ fn the_root_is_a_frame_of_the_interpreter_or_one_without_a_function() {
         for _ in 0..2 {
             let address = process.image.map(96);
             process.image.frame_at(address, code, frame, 4, owner);
-            process
-                .image
-                .put(address, LAYOUT.frame.previous + 8, function);
+            process.image.put(address, LAYOUT.frame.function, function);
             frame = address;
         }
         process.add_thread(THREAD, frame);

@@ -12,9 +12,8 @@
 //! ```
 //!
 //! Frames of other executables are kept, but for how functions of Cython are called, and so are stacks without Python
-//! frames. Of a thread that waits
-//! the marker says for what, so how it does is left out: frames of the interpreter, the C library and the
-//! kernel.
+//! frames. Of a thread that waits the marker says for what, so how it does is left out: frames of the interpreter, the
+//! C library and the kernel.
 //!
 //! Tables are about Python functions: there, what they call of the interpreter and, for it, of the C library
 //! is left out too, and their own time is with it.

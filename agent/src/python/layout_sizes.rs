@@ -46,7 +46,7 @@ pub(super) fn frame_bytes(frame: &FrameLayout) -> u16 {
         4
     };
     covering(
-        &[frame.previous, frame.code],
+        &[frame.previous, frame.function, frame.code],
         &[
             end(frame.instruction, instruction),
             end(frame.owner, 1),

@@ -7,11 +7,10 @@ use std::borrow::Cow;
 use agent_common::record::WaitReason;
 
 /// What a thread of a native pool waits for.
-const WAITS: [WaitReason; 5] = [
+const WAITS: [WaitReason; 4] = [
     WaitReason::LOCK,
     WaitReason::POLL,
     WaitReason::SLEEP,
-    WaitReason::PIPE,
     WaitReason::OTHER,
 ];
 
@@ -120,6 +119,19 @@ const ACCEPTING: &[&str] = &[
     "wsgi_req_accept",
 ];
 
+/// Functions that take a lock for others, which decide.
+const LOCKING: &[&str] = &[
+    // uWSGI, with `--thunder-lock`.
+    "uwsgi_lock",
+    "uwsgi_lock_fast",
+];
+
+/// Functions that wait for work by reading from a pipe.
+const READING: &[&str] = &[
+    // Apache.
+    "ap_mpm_podx_check",
+];
+
 /// Parts, all of them, of the name of the function of a pool that waits for work.
 const POOLS: &[&[&str]] = &[
     // Go.
@@ -180,12 +192,9 @@ const POOLS: &[&[&str]] = &[
     // Node.js, and uvloop.
     &["uv_run"],
     // uWSGI.
-    &["wsgi_req_accept"],
-    &["master_loop"],
     &["uwsgi_corerouter_loop"],
     // Apache.
     &["ap_queue_pop_something"],
-    &["ap_mpm_podx_check"],
     &["ap_wait_or_timeout"],
 ];
 
@@ -193,6 +202,9 @@ const POOLS: &[&[&str]] = &[
 const NAMED_POOLS: &[&str] = &[
     // libuv.
     "worker",
+    // uWSGI.
+    "wsgi_req_accept",
+    "master_loop",
 ];
 
 /// Executables whose threads are those of pools, as a rule without symbols.
@@ -237,7 +249,8 @@ impl NativeFunctions {
         executable: &str,
         functions: impl Iterator<Item = &'a str>,
     ) -> Option<bool> {
-        if !WAITS.contains(&self.wait) || self.functions >= MAX_FUNCTIONS {
+        let reads = self.wait == WaitReason::PIPE;
+        if !reads && !WAITS.contains(&self.wait) || self.functions >= MAX_FUNCTIONS {
             return Some(false);
         }
         self.functions += 1;
@@ -255,8 +268,14 @@ impl NativeFunctions {
                 self.is_contended = true;
                 continue;
             }
-            if self.is_contended {
+            if self.is_contended && !LOCKING.contains(&&*function) {
                 return Some(ACCEPTING.contains(&&*function));
+            }
+            if self.is_contended {
+                continue;
+            }
+            if reads && !is_library {
+                return Some(READING.contains(&&*function));
             }
             if POOLS.iter().any(|parts| parts.iter().all(has)) || NAMED_POOLS.contains(&&*function)
             {
@@ -267,7 +286,7 @@ impl NativeFunctions {
             }
         }
         let is_unknown = !has_name && !is_library;
-        is_unknown.then(|| !self.is_contended && is_one_of(POOL_LIBRARIES))
+        is_unknown.then(|| !reads && !self.is_contended && is_one_of(POOL_LIBRARIES))
     }
 }
 

@@ -154,7 +154,9 @@ impl<'a> DebugOffsets<'a> {
         let at = &at.frame;
         let frame = self.structure("interpreter_frame", at.bytes, FRAME_BYTES as u64)?;
         let to = &mut layout.frame;
-        to.previous = frame.word("previous", at.previous)?;
+        to.previous = frame.without_last(8).word("previous", at.previous)?;
+        // `f_funcobj` is the field after this one.
+        to.function = to.previous + 8;
         to.code = frame.word("executable", at.executable)?;
         to.instruction = frame.word("instr_ptr", at.instr_ptr)?;
         to.owner = frame.field("owner", at.owner, 1)?;

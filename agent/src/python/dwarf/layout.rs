@@ -213,6 +213,7 @@ impl StructureFields<'_> {
         let mut frame = FrameLayout {
             bytes: 0,
             previous: offset(&["previous", "f_back"])?,
+            function: self.optional(name, "f_funcobj")?,
             code: offset(&["f_executable", "f_code"])?,
             instruction: offset(&["instr_ptr", "prev_instr", "f_lasti"])?,
             owner: self.optional(name, "owner")?,

@@ -52,6 +52,7 @@ const LAYOUT: Layout = Layout {
     frame: FrameLayout {
         bytes: 128,
         previous: 24,
+        function: ABSENT,
         code: 32,
         instruction: 120,
         owner: ABSENT,

@@ -52,6 +52,7 @@ const LAYOUT: Layout = Layout {
     frame: FrameLayout {
         bytes: 104,
         previous: 24,
+        function: ABSENT,
         code: 32,
         instruction: 96,
         owner: ABSENT,

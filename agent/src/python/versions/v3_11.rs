@@ -52,6 +52,7 @@ const LAYOUT: Layout = Layout {
     frame: FrameLayout {
         bytes: 72,
         previous: 48,
+        function: ABSENT,
         code: 32,
         instruction: 56,
         owner: 69,

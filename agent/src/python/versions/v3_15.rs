@@ -57,6 +57,7 @@ const LAYOUT: Layout = Layout {
     frame: FrameLayout {
         bytes: 80,
         previous: 8,
+        function: 16,
         code: 0,
         instruction: 56,
         owner: 74,

@@ -250,6 +250,8 @@ fn workers_of_servers_are_idle_without_requests() {
     let with = |function: &'static str| [&lock[..], &[function]].concat();
     // One of them accepts, the others wait for it.
     assert!(idle(WaitReason::LOCK, &with("wsgi_req_accept@uwsgi")));
+    let thunder = ["uwsgi_lock_fast@uwsgi", "wsgi_req_accept@uwsgi"];
+    assert!(idle(WaitReason::LOCK, &[&lock[..], &thunder].concat()));
     assert!(!idle(WaitReason::LOCK, &with("uwsgi_request_wsgi@uwsgi")));
     assert!(!idle(WaitReason::LOCK, &with("@mod_wsgi.so-3.11")));
     assert!(idle(
@@ -263,6 +265,9 @@ fn workers_of_servers_are_idle_without_requests() {
         WaitReason::PIPE,
         &["read@libc.so.6", "ap_mpm_podx_check@apache2"]
     ));
+    for reader in ["ap_queue_pop_something@apache2", "@cv2.abi3.so"] {
+        assert!(!idle(WaitReason::PIPE, &["read@libc.so.6", reader]));
+    }
     assert!(idle(
         WaitReason::SLEEP,
         &[
