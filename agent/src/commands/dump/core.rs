@@ -119,8 +119,7 @@ pub(super) fn run(options: &CoreOptions) -> Result<ExitCode> {
         note: options.native.is_none().then(|| NOTE.to_owned()),
     };
     let mut document = Document::new(&capture, options.native.unwrap_or_default());
-    let core_of = dumped_core(options, &core, list_error.is_some());
-    if let Some(tid) = core_of.signal_tid
+    if let Some(tid) = signal_tid(&core)
         && let Some(shown) = options.native
     {
         show_crash(&mut document, &capture, tid, shown);
@@ -142,7 +141,8 @@ pub(super) fn run(options: &CoreOptions) -> Result<ExitCode> {
     if options.source {
         source_lines::add_of_core(&mut document, &core);
     }
-    document.core = Some(core_of);
+    // At last: what is missing is known of what was wanted.
+    document.core = Some(dumped_core(options, &core, list_error.is_some()));
     show(&document, options.json.into())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -250,14 +250,19 @@ fn detection_error(options: &CoreOptions, core: &CoreDump, error: &Error) -> Str
     )
 }
 
+/// The thread that has received the signal for which the dump was written.
+fn signal_tid(core: &CoreDump) -> Option<u32> {
+    let first = core.threads().first();
+    first.filter(|_| core.signal().is_some()).map(|it| it.tid)
+}
+
 /// What is known of the core dump itself.
 fn dumped_core(options: &CoreOptions, core: &CoreDump, is_list_cut: bool) -> DumpedCore {
     let signal = core.signal();
-    let first = core.threads().first();
     DumpedCore {
         file: options.file.to_string_lossy().into_owned(),
         signal: signal.map(|signal| signal_name(signal.number)),
-        signal_tid: first.filter(|_| signal.is_some()).map(|first| first.tid),
+        signal_tid: signal_tid(core),
         signal_address: signal
             .and_then(|signal| signal.address)
             .map(|address| format!("{address:#x}")),
