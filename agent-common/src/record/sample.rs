@@ -1,7 +1,7 @@
 //! One sample of one thread.
 
 use super::{
-    header::Header,
+    header::{Header, RecordKind},
     memory::MemoryType,
     profile_kind::ProfileKind,
     unwind_status::{NativeUnwindStatus, PythonUnwindStatus},
@@ -51,3 +51,12 @@ pub struct Sample {
 }
 
 const _: () = assert!(size_of::<Sample>() == 72);
+
+impl Sample {
+    /// That of every sample.
+    pub const HEADER: Header = Header {
+        kind: RecordKind::SAMPLE,
+        reserved: 0,
+        bytes: 72,
+    };
+}

@@ -8,8 +8,7 @@
 //! Invariant: what is remembered is bounded; elapsed time of more threads has no stack.
 
 use agent_common::record::{
-    Header, MemoryType, NativeUnwindStatus, ProfileKind, PythonUnwindStatus, RecordKind, Sample,
-    WaitReason,
+    MemoryType, NativeUnwindStatus, ProfileKind, PythonUnwindStatus, Sample, WaitReason,
 };
 use foldhash::HashMap;
 
@@ -253,11 +252,7 @@ fn gil(of: Sample, elapsed: Elapsed, blocked: u32) -> Paid {
 /// A sample without time of a thread that was never seen running.
 pub(super) fn unseen((process, thread): (u32, u32)) -> Sample {
     Sample {
-        header: Header {
-            kind: RecordKind::SAMPLE,
-            reserved: 0,
-            bytes: u32::try_from(size_of::<Sample>()).unwrap_or(0),
-        },
+        header: Sample::HEADER,
         time_ns: 0,
         stack: 0,
         native_stack: 0,

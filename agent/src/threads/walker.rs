@@ -13,8 +13,8 @@ use agent_common::{
         collects_garbage, gil_holder, read_running_task,
     },
     record::{
-        Header, MemoryType, NativeUnwindStatus, ProfileKind, PythonUnwindStatus, RecordKind,
-        Sample, TaskName, WaitReason,
+        MemoryType, NativeUnwindStatus, ProfileKind, PythonUnwindStatus, Sample, TaskName,
+        WaitReason,
     },
     scratch::Scratch,
 };
@@ -100,11 +100,7 @@ impl Walked {
     /// The sample of a thread with this stack, which waited for this; of the kind *wall*, without times.
     pub(super) fn sample(&self, process: u32, thread: u32, wait: WaitReason) -> Sample {
         Sample {
-            header: Header {
-                kind: RecordKind::SAMPLE,
-                reserved: 0,
-                bytes: u32::try_from(size_of::<Sample>()).unwrap_or(0),
-            },
+            header: Sample::HEADER,
             time_ns: 0,
             stack: self.stack,
             native_stack: self.native_stack,
