@@ -268,11 +268,11 @@ impl NativeFunctions {
                 self.is_contended = true;
                 continue;
             }
-            if self.is_contended && !LOCKING.contains(&&*function) {
-                return Some(ACCEPTING.contains(&&*function));
-            }
             if self.is_contended {
-                continue;
+                if LOCKING.contains(&&*function) {
+                    continue;
+                }
+                return Some(ACCEPTING.contains(&&*function));
             }
             if reads && !is_library {
                 return Some(READING.contains(&&*function));
