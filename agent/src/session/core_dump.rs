@@ -8,11 +8,7 @@ use std::time::{Duration, SystemTime};
 use super::profiles::Profiles;
 use crate::{
     aggregate::{Filter, ProfileTiming, Windows},
-    binaries::{
-        core_dump::CoreDump,
-        elf::Source,
-        executables::{Executables, MappedExecutables},
-    },
+    binaries::{core_dump::CoreDump, elf::Source, executables::Executables},
     profile::{Periods, Process, Profile, kinds::wall},
     python::Interpreter,
     symbolize::NativeSymbolizer,
@@ -24,7 +20,7 @@ use crate::{
 pub struct CoreProfile {
     /// Of the kind *wall*; each thread has one sample, with the value 1.
     pub profile: Profile,
-    /// The threads, without their [records](CoreThreads::records).
+    /// The threads.
     pub threads: CoreThreads,
 }
 
@@ -39,20 +35,14 @@ pub fn read_core<S: Source>(
     filter: &Filter,
 ) -> CoreProfile {
     let executables = Executables::default();
-    let mut mapped = MappedExecutables::default();
-    if native.is_some() {
-        // That of a core dump does not fail.
-        mapped = executables.read_mappings(core).unwrap_or_default();
-    }
-    let mappings = native.is_some().then_some(&*mapped.mappings);
-    let mut threads = core_threads(
-        core,
-        interpreter,
-        mappings.map(|mappings| (&executables, mappings)),
-    );
+    // That of a core dump does not fail.
+    let read = || executables.read_mappings(core).unwrap_or_default();
+    let mapped = native.is_some().then(read);
+    let native_code = mapped.as_ref().map(|it| (&executables, &*it.mappings));
+    let (threads, records) = core_threads(core, interpreter, native_code);
     let mut profiles = Profiles::new(native, executables.clone());
     profiles.catalog.add_process(process);
-    profiles.receive(&std::mem::take(&mut threads.records));
+    profiles.receive(&records);
     let mut windows = Windows::default();
     for stack in threads.threads.iter().filter_map(|thread| thread.stack) {
         windows.add_lock_sample(&stack.sample, stack.lock);

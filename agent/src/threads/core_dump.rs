@@ -58,8 +58,6 @@ const SEED: u64 = 0;
 pub struct CoreThreads {
     /// Its threads, that which has received the signal first, each with its stack.
     pub threads: Vec<SnapshotThread>,
-    /// What their samples refer to: stacks, code objects, names of threads and of locks.
-    pub records: Records,
     /// Threads each of which waited for a lock that the next one held.
     pub deadlocks: Vec<Vec<DeadlockedThread>>,
     /// Why not all stacks of Python could be found, if so.
@@ -69,19 +67,20 @@ pub struct CoreThreads {
 }
 
 /// Reads the threads of a core dump of a process with this interpreter, if it had one; with native frames where its
-/// executables are given, and the mappings of them.
+/// executables are given, and the mappings of them. Also returns what their samples refer to: stacks, code objects, names
+/// of threads and of locks.
 #[must_use]
 pub fn core_threads<S: Source>(
     core: &CoreDump<S>,
     interpreter: Option<&Interpreter>,
     native: Option<(&Executables, &[Mapping])>,
-) -> CoreThreads {
+) -> (CoreThreads, Records) {
     let python = interpreter.map(Python::from);
     let (list, list_error) = python.as_ref().map_or_else(Default::default, |python| {
         thread_states_until_error(core, &python.target)
     });
     let is_listed = list_error.is_none();
-    let states: HashMap<u64, Vec<ThreadState>> = list.into_iter().collect();
+    let mut states: HashMap<u64, Vec<ThreadState>> = list.into_iter().collect();
     let without_code = Executables::default();
     let (executables, mappings) = native.unwrap_or((&without_code, &[]));
     let threads = core.threads().iter();
@@ -103,9 +102,9 @@ pub fn core_threads<S: Source>(
     };
     for thread in core.threads() {
         let thread_id = thread_id(thread, interpreter);
-        let own = thread_id.and_then(|id| states.get(&id));
+        let own = thread_id.and_then(|id| states.remove(&id));
         let is_known = own.is_some() || interpreter.is_none() || thread_id.is_some() && is_listed;
-        let mut read = reader.read(thread, thread_id, own.map_or(&[], |own| own));
+        let mut read = reader.read(thread, thread_id, own.as_deref().unwrap_or_default());
         if !is_known {
             // It may be a thread of Python.
             read.sample.python_status = PythonUnwindStatus::THREAD_FAULT;
@@ -116,13 +115,12 @@ pub fn core_threads<S: Source>(
             seen: read.sample.wait,
             stack: Some(read),
         });
-        if let Some((id, own)) = thread_id.zip(own) {
-            found.states.insert(thread.tid, (id, own.clone()));
+        if let Some(own) = thread_id.zip(own) {
+            found.states.insert(thread.tid, own);
         }
     }
     found.deadlocks = reader.deadlocks();
-    found.records = reader.batch.references;
-    found
+    (found, reader.batch.references)
 }
 
 /// The `pthread_self()` of a thread, where it is known.
