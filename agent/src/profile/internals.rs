@@ -45,6 +45,8 @@ enum Class {
 /// What an interpreter does for the innermost Python function of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
+    /// It is shown, and how the interpreter calls it.
+    Whole,
     /// It is shown.
     Shown,
     /// It is the function's own.
@@ -67,10 +69,17 @@ impl Profile {
         self.with_work(|stack| self.work_in(stack, Work::LeftOut))
     }
 
-    /// The same samples without internals of the interpreter, but with how threads wait, for single stacks.
+    /// The same samples without internals of the interpreter, but with how threads wait, for single stacks. Where
+    /// `is_whole` says so of a stack, nothing is left out of what the innermost Python function has called.
     #[must_use]
-    pub fn without_calls(&self) -> Self {
-        self.with_work(|_| Work::Shown)
+    pub fn without_calls(&self, is_whole: impl Fn(&[LocationId]) -> bool) -> Self {
+        self.with_work(|stack| {
+            if is_whole(stack) {
+                Work::Whole
+            } else {
+                Work::Shown
+            }
+        })
     }
 
     fn with_work(&self, work: impl Fn(&[LocationId]) -> Work) -> Self {
@@ -137,11 +146,12 @@ fn program_frames(
         return stack.to_vec();
     };
     let frames = stack.iter().enumerate().filter(|&(depth, id)| {
+        let is_shown = matches!(work, Work::Whole | Work::Shown);
         let is_internal = match class(*id) {
-            Class::Call => true,
             // Before the innermost Python function comes what it calls.
-            Class::Interpreter => work != Work::Shown || depth > innermost,
-            Class::CLibrary => depth > outermost || work != Work::Shown && depth < innermost,
+            Class::Call => work != Work::Whole || depth > innermost,
+            Class::Interpreter => !is_shown || depth > innermost,
+            Class::CLibrary => depth > outermost || !is_shown && depth < innermost,
             Class::Kernel => work == Work::Waits,
             Class::Python | Class::Marker | Class::Other => false,
         };

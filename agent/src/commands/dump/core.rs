@@ -12,7 +12,7 @@ use anyhow::{Result, anyhow, bail};
 
 use super::{
     capture::limit_look_ups,
-    document::{Document, DumpedCore, DumpedThread},
+    document::{Document, DumpedCore},
     frames::{DumpedFrame, DumpedKind},
     locals,
     show::show,
@@ -23,10 +23,7 @@ use super::{
 use crate::{
     aggregate::{incomplete_marker, unwind_marker},
     binaries::core_dump::CoreDump,
-    commands::{
-        cli::{CoreOptions, ShownFrames},
-        record::SYMBOL_BYTES,
-    },
+    commands::{cli::CoreOptions, record::SYMBOL_BYTES},
     profile::Process,
     python::{Detector, Error, Interpreter, remote::tasks::tasks_in},
     session::{CoreProfile, memory, read_core},
@@ -99,10 +96,11 @@ pub(super) fn run(options: &CoreOptions) -> Result<ExitCode> {
         deadlocks,
         list_error,
         states,
-        ..
     } = threads;
     let capture = Capture {
-        from: TakenFrom::CoreDump,
+        from: TakenFrom::CoreDump {
+            crashed: signal_tid(&core),
+        },
         profile,
         threads,
         deadlocks,
@@ -119,11 +117,6 @@ pub(super) fn run(options: &CoreOptions) -> Result<ExitCode> {
         note: options.native.is_none().then(|| NOTE.to_owned()),
     };
     let mut document = Document::new(&capture, options.native.unwrap_or_default());
-    if let Some(tid) = signal_tid(&core)
-        && let Some(shown) = options.native
-    {
-        show_crash(&mut document, &capture, tid, shown);
-    }
     for frame in frames_of(&mut document) {
         name_marker(frame);
     }
@@ -177,30 +170,6 @@ fn add_tasks(core: &CoreDump, interpreter: Option<&Interpreter>, document: &mut 
     };
     (process.tasks, process.tasks_note) =
         tasks::dumped_all(read.map(|tasks| (tasks, tids.collect())));
-}
-
-/// Shows all that the innermost Python function has called where a thread crashed, also how: the crash may be in that.
-fn show_crash(document: &mut Document, capture: &Capture, tid: u32, shown: ShownFrames) {
-    let shown = ShownFrames {
-        internals: true,
-        ..shown
-    };
-    let mut whole = Document::new(capture, shown);
-    let Some(whole) = thread_of(&mut whole, tid).and_then(|thread| thread.frames.take()) else {
-        return;
-    };
-    let is_python = |frame: &DumpedFrame| frame.kind == DumpedKind::Python;
-    if let Some(called) = whole.iter().position(is_python)
-        && let Some(frames) = thread_of(document, tid).and_then(|thread| thread.frames.as_mut())
-        && let Some(replaced) = frames.iter().position(is_python)
-    {
-        frames.splice(..replaced, whole.into_iter().take(called));
-    }
-}
-
-fn thread_of(document: &mut Document, tid: u32) -> Option<&mut DumpedThread> {
-    let process = document.processes.first_mut()?;
-    process.threads.iter_mut().find(|thread| thread.tid == tid)
 }
 
 fn frames_of(document: &mut Document) -> impl Iterator<Item = &mut DumpedFrame> {

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     commands::cli::ShownFrames,
     process::{is_stopped, thread_comm},
-    profile::{IDLE_MARKER, Profile, Sample, Wait},
+    profile::{IDLE_MARKER, LocationId, Profile, Sample, Wait},
     threads::SnapshotThread,
 };
 
@@ -141,11 +141,13 @@ pub(super) enum Taken {
 
 impl Document {
     pub(super) fn new(capture: &Capture, frames: ShownFrames) -> Self {
-        let is_of_core = capture.from == TakenFrom::CoreDump;
+        let is_of_core = capture.from != TakenFrom::Processes;
         let profile = if frames.internals {
             Cow::Borrowed(&capture.profile)
         } else {
-            Cow::Owned(capture.profile.without_calls())
+            let crashed = crashed_stack(capture);
+            let without = |stack: &_| crashed == Some(stack);
+            Cow::Owned(capture.profile.without_calls(without))
         };
         let samples: HashMap<(u32, u32), &Sample> = profile
             .samples
@@ -228,7 +230,7 @@ fn dumped_thread(
     let SnapshotThread { tgid, tid, .. } = *thread;
     let kernel_name = || match capture.from {
         TakenFrom::Processes => thread_comm(tgid, tid),
-        TakenFrom::CoreDump => None,
+        TakenFrom::CoreDump { .. } => None,
     };
     let stack = thread.stack.zip(sample);
     let known = stack.map(|(_, sample)| &*profile.threads[sample.thread.0 as usize].name);
@@ -260,7 +262,7 @@ fn dumped_thread(
         gil_holder: stack.and_then(|(proved, _)| proved.gil_holder),
         collects_garbage: markers.collects_garbage,
         taken: stack.map(|(proved, _)| match capture.from {
-            TakenFrom::CoreDump => Taken::Core,
+            TakenFrom::CoreDump { .. } => Taken::Core,
             TakenFrom::Processes if proved.was_running => Taken::Sampled,
             TakenFrom::Processes => Taken::Read,
         }),
@@ -270,6 +272,18 @@ fn dumped_thread(
         }),
         locals_note: None,
     }
+}
+
+/// The stack of the thread that has crashed, if one has: how it was called may be where it did.
+fn crashed_stack(capture: &Capture) -> Option<&[LocationId]> {
+    let TakenFrom::CoreDump { crashed } = capture.from else {
+        return None;
+    };
+    let profile = &capture.profile;
+    let tid_of = |sample: &&Sample| profile.threads[sample.thread.0 as usize].tid;
+    let mut samples = profile.samples.iter();
+    let sample = samples.find(|sample| Some(tid_of(sample)) == crashed)?;
+    Some(&profile.stacks[sample.stack.0 as usize])
 }
 
 /// Whether a thread waits for work.

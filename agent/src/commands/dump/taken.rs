@@ -31,7 +31,10 @@ pub(super) enum TakenFrom {
     /// Processes that run.
     Processes,
     /// A core dump: its ids of processes and threads are those of others by now.
-    CoreDump,
+    CoreDump {
+        /// The thread that has received the signal for which it was written.
+        crashed: Option<u32>,
+    },
 }
 
 /// What was taken.
