@@ -21,7 +21,7 @@ const SAMPLES_FOR_ONE_INCOMPLETE: u64 = 50;
 /// Names and files may be instances of classes that are derived from `str`.
 #[test]
 fn names_of_a_derived_class_are_read() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_interpreter(|interpreter| {
         let target = Target::start(interpreter, "derived_names");
         let folded = Capture::folded_until(target.pid(), "-d 1 -r 499", |it| it.total() > 100);
@@ -47,7 +47,7 @@ fn names_of_a_derived_class_are_read() {
 
 #[test]
 fn stacks_are_exactly_those_of_the_source() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let source = Source::of("call_tree");
     machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "call_tree");

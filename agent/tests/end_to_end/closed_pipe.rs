@@ -20,7 +20,7 @@ fn run_unread(arguments: &str) -> (Option<i32>, String) {
 
 #[test]
 fn a_closed_pipe_ends_every_command_quietly() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let target = Target::start(machine::one_interpreter(), "busy");
     let pid = target.pid();
     let folder = tempfile::tempdir().unwrap();
@@ -50,7 +50,7 @@ fn a_closed_pipe_ends_every_command_quietly() {
 /// What is wrong in another way is told all the same.
 #[test]
 fn a_full_disk_is_an_error() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let full = fs::OpenOptions::new()
         .write(true)
         .open("/dev/full")

@@ -16,7 +16,7 @@ const PROGRAM: &str = "/opt/python/bin/python";
 
 #[test]
 fn a_process_in_a_container_is_profiled_from_the_host() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     assert!(!Path::new(PROGRAM).exists());
     // The others already have their own root directories, which all of their tests cover.
     let has_no_root = |interpreter: &Interpreter| interpreter.root().is_none();
@@ -28,7 +28,7 @@ fn a_process_in_a_container_is_profiled_from_the_host() {
 /// Like a container in a container.
 #[test]
 fn a_process_in_nested_namespaces_is_profiled_from_the_host() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     check(&Container::start(machine::one_interpreter(), 2));
 }
 

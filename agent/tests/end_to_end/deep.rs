@@ -50,7 +50,7 @@ fn a_stack_that_is_too_deep_is_truncated_in_the_middle() {
 
 #[test]
 fn a_stack_that_is_not_too_deep_is_complete_in_every_sample() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_representative(|interpreter| {
         let depth = MAX_FRAMES.to_string();
         let target = Target::start_with(interpreter, "deep", &[depth]);

@@ -10,7 +10,7 @@ use super::{
 
 #[test]
 fn an_interpreter_is_named_with_its_version() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "busy");
         let examination = Capture::run(&["doctor", "--pid", &target.pid().to_string()]);
@@ -27,7 +27,7 @@ fn an_interpreter_is_named_with_its_version() {
 
 #[test]
 fn a_process_without_python_has_native_frames() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let program = fs::canonicalize("/bin/sleep").unwrap();
     let sleep = Killed::start(mortal(&program).arg("1000"));
     sleep.wait_until_it_runs(&program);
@@ -88,7 +88,7 @@ fn the_host_has_its_events() {
 
 #[test]
 fn a_host_without_permission_cannot_be_profiled() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let mut command = mortal("setpriv");
     command.args(["--bounding-set=-bpf,-sys_admin,-perfmon", "--inh-caps=-all"]);
     command.arg(env!("CARGO_BIN_EXE_agent")).arg("doctor");

@@ -19,7 +19,7 @@ const PROCESS_ENDED: &str = "The process ended before the time was over.";
 
 #[test]
 fn signals_end_a_capture_early() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     for signal in [Signal::INT, Signal::TERM] {
         let target = Target::start(machine::one_interpreter(), "busy");
         let capture = capture_ended_by(&target, |capture, _| capture.signal(signal));
@@ -36,7 +36,7 @@ fn signals_end_a_capture_early() {
 
 #[test]
 fn the_end_of_the_process_ends_a_capture_early() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "busy");
         let capture = capture_ended_by(&target, |_, target| target.kill());
@@ -56,7 +56,7 @@ fn the_end_of_the_process_ends_a_capture_early() {
 
 #[test]
 fn a_file_of_a_capture_that_ended_early_is_complete() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("profile.pb.gz");
     let target = Target::start(machine::one_interpreter(), "busy");
@@ -118,7 +118,7 @@ fn a_signal_before_sampling_leaves_no_temporary_files() {
 /// A shell starts background commands with this signal ignored.
 #[test]
 fn sigint_ends_a_capture_that_was_started_with_it_ignored() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let target = Target::start(machine::one_interpreter(), "busy");
     let pid = target.pid().to_string();
     let mut capture = with_sigint_ignored(&["-p", &pid, "-d", LONG, "-f", "folded", "-o", "-"]);
@@ -130,7 +130,7 @@ fn sigint_ends_a_capture_that_was_started_with_it_ignored() {
 
 #[test]
 fn a_program_is_started_with_sigint_ignored_if_the_agent_was() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("profile.folded");
     let line = [
@@ -165,7 +165,7 @@ fn with_sigint_ignored(arguments: &[&str]) -> Running {
 
 #[test]
 fn standard_output_has_only_the_profile_and_progress_is_for_terminals() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let target = Target::start(machine::one_interpreter(), "busy");
     let pid = target.pid().to_string();
     let capture = Capture::run(&["-p", &pid, "-d", "2", "-f", "folded", "-o", "-"]);

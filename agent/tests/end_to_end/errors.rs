@@ -27,14 +27,14 @@ const LONG: &str = "1h";
 
 #[test]
 fn the_error_for_a_missing_process_has_its_id() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let message = error(&["--pid", NO_PROCESS]);
     assert!(message.contains("no process 4194304"), "{message}");
 }
 
 #[test]
 fn a_process_that_is_not_python_is_named_with_its_program() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let program = fs::canonicalize("/bin/sleep").unwrap();
     let sleep = Killed::start(mortal(&program).arg("1000"));
     sleep.wait_until_it_runs(&program);
@@ -45,7 +45,7 @@ fn a_process_that_is_not_python_is_named_with_its_program() {
 
 #[test]
 fn an_unsupported_python_is_named_with_its_version() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let folder = tempfile::tempdir().unwrap();
     let program = stand_in_for_python_3_5(folder.path());
     let target = Target::from_command(mortal(program));
@@ -56,7 +56,7 @@ fn an_unsupported_python_is_named_with_its_version() {
 
 #[test]
 fn an_output_that_cannot_be_written_fails_before_sampling() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let target = Target::start(machine::one_interpreter(), "busy");
     let pid = target.pid().to_string();
     let folder = tempfile::tempdir().unwrap();
@@ -96,7 +96,7 @@ fn missing_capabilities_are_named() {
 
 #[test]
 fn an_invalid_command_line_has_its_own_exit_status() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     for arguments in [
         "--rate 99",
         "run --rates 99",
@@ -119,7 +119,7 @@ fn an_invalid_command_line_has_its_own_exit_status() {
 
 #[test]
 fn what_could_have_been_meant_is_suggested() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     for (arguments, suggested) in [
         ("recrod --pid 1", "'record'"),
         ("tpo", "'top'"),

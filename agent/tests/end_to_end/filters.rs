@@ -58,7 +58,7 @@ fn in_function(folded: &Folded, function: &str) -> u64 {
 
 #[test]
 fn thread_selects_one_thread() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let target = Target::start(machine::one_interpreter(), "gil_released");
     for thread in target.threads() {
         for wanted in [&thread.name, &thread.id.to_string()] {
@@ -71,7 +71,7 @@ fn thread_selects_one_thread() {
 
 #[test]
 fn the_error_for_a_missing_thread_lists_the_threads() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let target = Target::start(machine::one_interpreter(), "gil_released");
     let pid = target.pid().to_string();
     for (wanted, expected) in [("idle", "named `idle`"), ("1", "with the id 1")] {

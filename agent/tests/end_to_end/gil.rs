@@ -168,7 +168,7 @@ fn the_table_names_the_holder_and_whom_it_blocks() {
 /// What is not Python has no GIL: an error that says so.
 #[test]
 fn a_program_without_python_has_no_gil() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let target = super::target::Killed::start(super::target::mortal("sleep").arg("60"));
     let capture = Capture::run(&["gil", "--pid", &target.pid().to_string(), "-d", "1"]);
     assert!(!capture.status.success());

@@ -4,7 +4,7 @@ use super::{capture::Capture, machine, target::Target};
 
 #[test]
 fn stacks_are_complete_when_the_lock_is_released() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "gil_released");
         let threads = target.threads();

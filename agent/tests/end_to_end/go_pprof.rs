@@ -117,13 +117,13 @@ fn go_reads_on_demand_and_stored_profiles_of_a_host() {
 
 #[test]
 fn go_reads_short_captures() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_kind_alone(|interpreter| check_short_capture(interpreter, &[]));
 }
 
 #[test]
 fn go_reads_captures_of_any_options() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     for option in ["--children", "--no-native"] {
         check_short_capture(machine::one_interpreter(), &[option]);
     }

@@ -13,7 +13,7 @@ const SAMPLES_FOR_ONE_OTHER: u64 = 50;
 
 #[test]
 fn stacks_span_both_interpreters() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_representative_that(has_inner_interpreters, |interpreter| {
         let target = Target::start(interpreter, "inner_interpreter");
         let outer = target.threads().remove(0).stack;

@@ -31,7 +31,7 @@ fn is_python(stack: &[Frame]) -> bool {
 
 #[test]
 fn a_stack_begins_with_the_program() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "mixed");
         let hidden = Capture::whole(target.pid(), "-d 1 -r 299 --no-internals");
@@ -45,7 +45,7 @@ fn a_stack_begins_with_the_program() {
 
 #[test]
 fn a_flame_graph_and_a_summary_are_about_the_program() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "mixed");
         let pid = target.pid().to_string();

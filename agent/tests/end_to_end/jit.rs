@@ -27,7 +27,7 @@ const SAMPLES_FOR_ONE_INCOMPLETE: u64 = 50;
 /// of earlier instructions.
 #[test]
 fn stacks_of_compiled_functions_are_complete() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let source = Source::of("call_tree");
     machine::for_each_named(&WITH_JIT, |interpreter| {
         let script = "import sys; print(sys._jit.is_enabled())";
@@ -100,7 +100,7 @@ fn code_of_numba_has_the_names_of_its_functions() {
 
 #[test]
 fn code_of_node_is_one_frame_without_a_map_and_named_with_one() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     // Node.js writes a log beside.
     let directory = TempDir::new().unwrap();
     let start = |options: &[&str]| {

@@ -52,7 +52,7 @@ fn stamped(line: &str) -> BTreeMap<String, f64> {
 
 #[test]
 fn every_type_of_lock_has_its_name() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_that(has_thread_names, |interpreter| {
         let target = Target::start(interpreter, "locks");
         let expected: BTreeMap<String, String> = target
@@ -224,7 +224,7 @@ fn the_table_says_who_waits_for_a_lock_and_who_releases_it() {
 /// Locks of which each thread may take its own more than once say who holds them.
 #[test]
 fn a_deadlock_is_a_line_that_names_the_threads_and_their_locks() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_that(has_thread_names, |interpreter| {
         let target = Target::start(interpreter, "deadlock");
         let pid = target.pid().to_string();

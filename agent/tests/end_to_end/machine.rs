@@ -1,11 +1,13 @@
 //! The machine: what the tests require of it, and how they share it.
 //!
-//! Invariants: tests run one after the other ([`alone`]), since each wants the processors for its
-//! workloads; a test of several interpreters reports which of them failed.
+//! Invariants: a test that measures shares, counts, times or costs, that looks at the whole host, or that
+//! changes it, runs [`alone`]; one that only looks at contents has the machine [`shared`] with others of its
+//! kind, of which as many run at once as there are processors. A test of several interpreters reports which
+//! of them failed.
 
 use std::{
     fs,
-    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     thread,
     time::Duration,
 };
@@ -21,13 +23,21 @@ const AT_ONCE: usize = 2;
 /// One interpreter for each layout of threads and their stacks.
 const KINDS: [&str; 5] = ["2.7", "3.8", "3.12", "3.15-sid", "3.14t"];
 
-static MACHINE: Mutex<()> = Mutex::new(());
+static MACHINE: RwLock<()> = RwLock::new(());
 
 /// Locks the machine, so that no other test runs.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> RwLockWriteGuard<'static, ()> {
     require_root();
     // A test that failed has not changed the machine.
-    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+    MACHINE.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Locks the machine, so that only tests run that share it too: for a test that passes even if its programs
+/// have half of a processor each, and that selects them by their ids.
+pub(crate) fn shared() -> RwLockReadGuard<'static, ()> {
+    require_root();
+    // As above.
+    MACHINE.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn require_root() {
@@ -60,6 +70,8 @@ const VERSIONS: [(u32, u32); 7] = [(2, 7), (3, 6), (3, 10), (3, 11), (3, 12), (3
 fn representatives() -> &'static [Interpreter] {
     static REPRESENTATIVES: OnceLock<Vec<Interpreter>> = OnceLock::new();
     REPRESENTATIVES.get_or_init(|| {
+        // Another test may be making those that are missing.
+        interpreters();
         let mut found = interpreters::representatives().unwrap_or_else(|error| panic!("{error:#}"));
         found.retain(|it| VERSIONS.contains(&(it.major, it.minor)));
         found

@@ -27,7 +27,7 @@ fn is_enough(folded: &Folded) -> bool {
 
 #[test]
 fn callbacks_are_next_to_their_callers() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_interpreter(|interpreter| {
         let target = Target::start(interpreter, "callbacks");
         let folded = capture_all_frames(target.pid());
@@ -93,7 +93,7 @@ fn time_in_c_and_in_the_kernel_is_attributed() {
 
 #[test]
 fn with_no_native_there_are_only_python_frames() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let target = Target::start(machine::one_interpreter(), "in_c");
     let folded = Capture::whole(target.pid(), "-d 1 -r 499 --no-native");
     let is_python = |stack: &[Frame]| stack.iter().all(Frame::is_python);
@@ -102,7 +102,7 @@ fn with_no_native_there_are_only_python_frames() {
 
 #[test]
 fn a_program_without_python_and_frame_pointers_has_complete_stacks() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let directory = TempDir::new().unwrap();
     for flags in [
         "-O2 -fomit-frame-pointer",
@@ -198,7 +198,7 @@ fn a_library_loaded_during_sampling_is_unwound() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn code_generated_at_run_time_has_the_name_from_its_generator() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_that(
         |interpreter| interpreter.name == "3.12" || interpreter.name == "3.8",
         |interpreter| {

@@ -14,7 +14,7 @@ fn folded_samples(text: &[u8]) -> u64 {
 
 #[test]
 fn all_outputs_are_of_the_same_samples() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let target = Target::start(machine::one_interpreter(), "busy");
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();

@@ -117,7 +117,7 @@ fn status_of_program(command: &mut Command) -> BTreeMap<String, String> {
 
 #[test]
 fn a_program_can_have_another_user() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let mut agent = Command::new(env!("CARGO_BIN_EXE_agent"));
     let status = status_of_program(agent.args(["--user", "1234:5678"]));
     assert_eq!(status["Uid"], "1234\t1234\t1234\t1234");
@@ -130,7 +130,7 @@ fn a_program_can_have_another_user() {
 
 #[test]
 fn a_program_has_no_ambient_capabilities_of_the_agent() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let capabilities = "+bpf,+perfmon,+sys_ptrace,+dac_read_search,+checkpoint_restore,+syslog";
     let mut agent = Command::new("setpriv");
     agent

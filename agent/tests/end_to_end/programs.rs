@@ -75,7 +75,7 @@ fn the_time_in_which_the_kernel_frees_the_memory_of_a_program_is_profiled() {
 
 #[test]
 fn without_the_option_children_are_not_profiled() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let short = Program::of(machine::one_interpreter(), "short", &[]).line();
     let program = Program(vec![
         "sh".to_owned(),
@@ -89,7 +89,7 @@ fn without_the_option_children_are_not_profiled() {
 
 #[test]
 fn children_started_before_the_agent_are_profiled() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let busy = Program::of(machine::one_interpreter(), "busy", &[]).line();
     let mut shell = mortal("sh");
     shell.args(["-c", &format!("setpriv --pdeathsig KILL {busy} & wait")]);
@@ -219,7 +219,7 @@ fn an_interpreter_loaded_late_is_found() {
 
 #[test]
 fn a_signal_to_the_agent_is_forwarded() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("profile.folded");
     let ready = folder.path().join("ready");
@@ -237,7 +237,7 @@ fn a_signal_to_the_agent_is_forwarded() {
 
 #[test]
 fn a_program_killed_by_a_signal_has_the_exit_code_of_a_shell() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let program = Program(["sh", "-c", "kill -KILL $$"].map(str::to_owned).to_vec());
     let (status, _) = program.profile(&[]);
     assert_eq!(status.code(), Some(128 + 9));
@@ -245,7 +245,7 @@ fn a_program_killed_by_a_signal_has_the_exit_code_of_a_shell() {
 
 #[test]
 fn a_program_continues_after_its_profile_is_complete() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("out.folded");
     let script = format!(
@@ -269,7 +269,7 @@ fn a_program_continues_after_its_profile_is_complete() {
 
 #[test]
 fn the_error_for_a_missing_program_has_its_name() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let capture = Capture::run(&["-o", "unused.svg", "--", "/nonexistent/program"]);
     assert_eq!(capture.status.code(), Some(1));
     assert_eq!(

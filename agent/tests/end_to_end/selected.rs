@@ -36,7 +36,7 @@ fn folded(options: &str) -> Capture {
 
 #[test]
 fn one_profile_has_several_processes() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let targets = [(); 3].map(|()| Target::start(machine::one_interpreter(), "busy"));
     let [a, b, other] = targets.each_ref().map(Target::pid);
     // One is there twice, and counts once.
@@ -56,7 +56,7 @@ fn one_profile_has_several_processes() {
 
 #[test]
 fn the_end_of_one_process_does_not_end_the_capture_of_others() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let [first, second] = [(); 2].map(|()| Target::start(machine::one_interpreter(), "busy"));
     let [a, b] = [&first, &second].map(Target::pid);
     let pids = format!("{a},{b}");
@@ -81,7 +81,7 @@ fn the_end_of_one_process_does_not_end_the_capture_of_others() {
 
 #[test]
 fn each_process_that_cannot_be_profiled_is_named() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let target = Target::start_with(machine::one_interpreter(), "threads", &["2".to_owned()]);
     let pid = target.pid();
     let thread = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
@@ -111,7 +111,7 @@ fn each_process_that_cannot_be_profiled_is_named() {
 
 #[test]
 fn dump_and_top_have_several_processes_too() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let [first, second] = [(); 2].map(|()| Target::start(machine::one_interpreter(), "busy"));
     let pids = format!("{},{}", first.pid(), second.pid());
     let dump = Capture::run(&["dump", "--json", "--pid", &pids]);

@@ -115,7 +115,7 @@ fn expected(profile: &schema::Profile) -> BTreeMap<Vec<Function>, u64> {
 
 #[test]
 fn speedscope_reads_captures() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_kind_alone(|interpreter| {
         let target = Target::start(interpreter, "threads");
         let pid = target.pid().to_string();

@@ -92,7 +92,7 @@ fn found(tasks: &[Value]) -> Vec<Known> {
 
 #[test]
 fn tasks_are_those_that_the_program_knows() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_that(has_tasks, |interpreter| {
         // The loop of the second one runs on another thread than that which created its first task.
         for what in ["all_kinds", "thread", "circle"] {
@@ -123,7 +123,7 @@ fn tasks_are_those_that_the_program_knows() {
 
 #[test]
 fn tasks_are_a_tree_of_who_waits_for_whom() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_named(&["3.14-sid", "3.15-sid", "3.14t"], |interpreter| {
         let target = start(interpreter, &["all_kinds"]);
         let pid = target.pid();
@@ -167,7 +167,7 @@ fn tasks_are_a_tree_of_who_waits_for_whom() {
 
 #[test]
 fn tasks_that_wait_for_each_other_are_said() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_named(&["3.14-sid", "3.15-sid"], |interpreter| {
         let target = start(interpreter, &["circle"]);
         let text = dump(target.pid(), "--tasks");
@@ -217,7 +217,7 @@ fn thousands_of_tasks_are_all_found() {
 
 #[test]
 fn a_task_that_blocks_its_thread_has_the_functions_that_it_calls() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_that(has_tasks, |interpreter| {
         let target = start(interpreter, &["running"]);
         let process = process(target.pid());
@@ -302,7 +302,7 @@ fn assert_possible(task: &Value) {
 
 #[test]
 fn a_process_without_tasks_says_why() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_interpreter(|interpreter| {
         let target = Target::start(interpreter, "threads");
         let process = process(target.pid());

@@ -17,7 +17,7 @@ const CALLERS: usize = 30;
 
 #[test]
 fn folded_stacks_are_complete_and_begin_with_their_threads() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "threads");
         let threads = eleven_threads(interpreter, &target);
@@ -31,7 +31,7 @@ fn folded_stacks_are_complete_and_begin_with_their_threads() {
 
 #[test]
 fn pprof_samples_are_complete_and_labelled_with_their_threads() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_interpreter(|interpreter| {
         let target = Target::start(interpreter, "threads");
         let threads = eleven_threads(interpreter, &target);
@@ -42,7 +42,7 @@ fn pprof_samples_are_complete_and_labelled_with_their_threads() {
 
 #[test]
 fn a_thread_of_a_program_without_python_has_its_name_from_the_kernel() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let mut shell = mortal("sh");
     shell.args(["-c", "echo ready; while :; do :; done"]);
     let shell = Target::from_command(shell);

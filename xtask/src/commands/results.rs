@@ -107,7 +107,7 @@ impl Results {
             if line.starts_with("test ") {
                 let duration = mem::replace(&mut last_test, Instant::now()).elapsed();
                 if duration >= LONG {
-                    println!("  {} s since the one before", duration.as_secs());
+                    println!("  {} s since the last one ended", duration.as_secs());
                 }
             }
             if let Some(program) = test_program(&line) {

@@ -338,7 +338,7 @@ reads(24, 'for what')
 /// are no mappings of their own, as with glibc 2.42.
 #[test]
 fn those_of_gcore_have_the_stacks_of_the_process() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_named(&["2.7", "3.8", "3.12", "3.14t"], |interpreter| {
         let target = Target::start(interpreter, "waiting");
         let folder = tempfile::tempdir().unwrap();

@@ -46,7 +46,7 @@ fn frame<'a>(threads: &'a [Value], function: &str) -> &'a Value {
 
 #[test]
 fn values_are_those_that_the_program_knows() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_interpreter(|interpreter| {
         let target = Target::start(interpreter, "variables");
         let known: Value = from_str(&target.lines[0]).unwrap();
@@ -98,7 +98,7 @@ fn values_are_those_that_the_program_knows() {
 
 #[test]
 fn a_length_is_one_of_characters() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let target = Target::start(machine::one_interpreter(), "variables");
     let threads = threads(target.pid(), &format!("{OPTIONS} --locals-length 16"));
     let all = threads.iter().flat_map(frames);
@@ -155,7 +155,7 @@ fn containers_that_change_are_read_whole_or_not() {
 
 #[test]
 fn objects_that_lie_are_shown_by_class_and_address() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_kind(|interpreter| {
         let target = Target::start(interpreter, "variables_lie");
         let threads = threads(target.pid(), OPTIONS);

@@ -62,7 +62,7 @@ fn threads(pid: u32, options: &str) -> Vec<Value> {
 
 #[test]
 fn each_thread_that_waits_has_its_stack() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_interpreter(|interpreter| {
         let target = Target::start(interpreter, "waiting");
         let document = json(target.pid(), "");
@@ -125,7 +125,7 @@ fn no_stack_is_impossible_of_threads_that_wait_shortly() {
 
 #[test]
 fn a_stopped_process_has_all_its_stacks() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_kind(|interpreter| {
         let target = Target::start(interpreter, "waiting");
         signal(target.pid(), Signal::STOP);
@@ -213,7 +213,7 @@ fn variables_tasks_descendants_and_several_processes_are_there_too() {
 /// As in a container: the C library has other ids than `/proc` has for the agent.
 #[test]
 fn threads_have_their_stacks_in_a_pid_namespace_of_their_own() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_kind(|interpreter| {
         let mut command = mortal("unshare");
         command
@@ -287,7 +287,7 @@ os.execv(sys.executable, [sys.executable, '-c', sys.orig_argv[2], 'again'])
 
 #[test]
 fn who_may_not_read_the_process_is_told_what_to_do() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let interpreter = machine::one_interpreter();
     let target = Target::start(interpreter, "deadlock");
     let capture = run_without("--bounding-set=-all", target.pid(), "");
@@ -321,7 +321,7 @@ fn who_may_not_read_the_process_is_told_what_to_do() {
 
 #[test]
 fn the_doctor_says_that_dumps_work() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let target = Target::start(machine::one_interpreter(), "deadlock");
     let report = |capabilities: &str| {
         let mut command = Command::new("setpriv");

@@ -20,7 +20,7 @@ use crate::{
 
 #[test]
 fn each_thread_has_its_stack_and_what_it_waits_for() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "waiting");
         let document = json(target.pid(), "");
@@ -83,7 +83,7 @@ fn several_dumps_are_taken_one_after_another() {
 
 #[test]
 fn a_signal_ends_repeated_dumps() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let target = Target::start(machine::one_interpreter(), "waiting");
     let pid = target.pid().to_string();
     let options = "--json --repeat 100 --interval 1h".split(' ');
@@ -136,7 +136,7 @@ fn threads_in_a_large_library_have_their_native_frames() {
 
 #[test]
 fn a_stopped_process_answers() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let interpreter = machine::one_interpreter();
     let target = Target::start(interpreter, "waiting");
     signal(target.pid(), Signal::STOP);
@@ -160,7 +160,7 @@ fn a_stopped_process_answers() {
 
 #[test]
 fn descendants_are_shown_if_they_are_wanted() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let target = Target::start(machine::one_interpreter(), "waiting");
     let alone = json(target.pid(), "");
     assert_eq!(alone["processes"].as_array().unwrap().len(), 1);
@@ -177,7 +177,7 @@ fn descendants_are_shown_if_they_are_wanted() {
 
 #[test]
 fn frames_are_shown_as_they_are_wanted() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_named(&["3.12"], |interpreter| {
         let target = Target::start(interpreter, "waiting");
         let pid = target.pid();
@@ -221,7 +221,7 @@ fn frames_are_shown_as_they_are_wanted() {
 /// Also in the text, of a script by its name alone, and with a warning if the file is another one by now.
 #[test]
 fn source_lines_are_those_of_the_files_of_the_process() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_named(&["2.7", "3.8", "3.12"], |interpreter| {
         let folder = TempDir::new().unwrap();
         let script = folder.path().join("asleep.py");
@@ -258,7 +258,7 @@ fn source_lines_are_those_of_the_files_of_the_process() {
 
 #[test]
 fn names_cannot_control_the_terminal() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let program = "
 import threading, time
 thread = threading.Thread(target=time.sleep, args=(1000,), name='a\\x1b[31m\\n\"b')
@@ -283,7 +283,7 @@ time.sleep(1000)
 
 #[test]
 fn what_has_no_stacks_is_one_sentence() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let target = Target::start(machine::one_interpreter(), "waiting");
     let thread = *tids(target.pid()).last().unwrap();
     let mut zombie = mortal("/bin/true").spawn().unwrap();
@@ -311,7 +311,7 @@ fn what_has_no_stacks_is_one_sentence() {
 
 #[test]
 fn a_program_that_is_not_python_has_native_stacks() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let program = fs::canonicalize("/bin/sleep").unwrap();
     let sleep = Killed::start(mortal(&program).arg("1000"));
     sleep.wait_until_it_runs(&program);

@@ -75,7 +75,7 @@ fn a_thread_that_sleeps_with_the_gil_is_the_one_that_holds_it() {
 
 #[test]
 fn a_deadlock_is_the_first_line() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_representative_that(has_thread_names, |interpreter| {
         let target = Target::start(interpreter, "deadlock");
         let whole = text(target.pid(), "");
