@@ -102,8 +102,8 @@ fn what_threads_wait_for_is_in_the_tables() {
     let threads = table(&format!("-n 1 -d 3 --table threads --pid {pid}"));
     println!("{threads}");
     assert!(head(&threads).contains("GIL held "), "{threads}");
-    // CPU, queue, GIL, wait, idle, and seconds since the start.
-    let [_, _, gil, wait, _, _] = numbers(&threads, "computer")[..] else {
+    // CPU, GIL held, queue, GIL, wait, idle, and seconds since the start.
+    let [_, _, _, gil, wait, _, _] = numbers(&threads, "computer")[..] else {
         panic!("{threads}");
     };
     assert!(gil > 10.0 && gil > wait, "{threads}");
@@ -125,6 +125,52 @@ fn the_processes_of_the_host_are_a_table() {
     let numbers: Vec<_> = row.split_whitespace().take(2).collect();
     assert_eq!(numbers[0], target.pid().to_string(), "{row}");
     assert!(numbers[1].parse::<f64>().unwrap() > 10.0, "{row}");
+}
+
+/// Whose threads have the GIL and wait for it is told of each process of the host, and of one that is opened.
+#[test]
+fn what_the_processes_of_the_host_wait_for_is_in_the_tables() {
+    let _machine = machine::alone();
+    let target = Target::start(machine::one_interpreter(), "gil_holders");
+    let pid = target.pid().to_string();
+    let sleeper = Killed::start(mortal("sleep").arg("600"));
+    let table = table("-n 1 -d 4 --event wall --table processes");
+    println!("{table}");
+    let row = |pid: &str| {
+        let numbers = |row: &str| -> Vec<f64> {
+            let words = row.split_whitespace();
+            words.map_while(|word| word.parse().ok()).collect()
+        };
+        let mut rows = table.lines().map(numbers);
+        let row = rows.find(|it| it.first() == pid.parse().ok().as_ref());
+        row.unwrap_or_else(|| panic!("{pid}: {table}"))
+    };
+    // Its id, CPU, GIL held, queue, GIL, wait, and seconds since the start.
+    let [_, cpu, held, _, gil, wait, _] = row(&pid)[..] else {
+        panic!("{table}");
+    };
+    // One of its threads has the GIL nearly always, computing or asleep, while others wait for it.
+    assert!(held > cpu && held > 80.0 && held < 105.0, "{table}");
+    assert!(gil > 30.0 && wait > 30.0, "{table}");
+    let [_, cpu, held, _, gil, wait, _] = row(&sleeper.pid().to_string())[..] else {
+        panic!("{table}");
+    };
+    assert!(cpu < 5.0 && held == 0.0 && gil == 0.0, "{table}");
+    assert!((90.0..110.0).contains(&wait), "{table}");
+
+    let mut terminal = Terminal::start(&["top", "--event", "wall"], 24, 80);
+    terminal.wait_for("[4 processes]");
+    terminal.press("/gil_holders\r");
+    terminal.wait_until("it is found", |lines| {
+        lines.get(4).is_some_and(|row| row.contains(&pid))
+    });
+    terminal.press("\r");
+    terminal.wait_for(&format!("(pid {pid}"));
+    terminal.wait_for("GIL held ");
+    terminal.press("3");
+    terminal.wait_for("computer");
+    terminal.press("q");
+    assert!(terminal.end().success());
 }
 
 /// Keys in a real terminal, from the first rows to the end.
@@ -234,7 +280,7 @@ fn a_process_of_the_host_is_opened() {
 /// The last state stays when the process ends, and a signal gives the terminal back.
 #[test]
 fn the_end_of_the_process_is_said() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let target = Target::start(machine::one_interpreter(), "cpu_split");
     let pid = target.pid();
     let mut terminal = Terminal::start(&["top", "--pid", &pid.to_string()], 24, 80);
@@ -252,7 +298,7 @@ fn the_end_of_the_process_is_said() {
 /// A program that only waits has no CPU time: the screen says what to press.
 #[test]
 fn a_program_that_waits_is_told_by_elapsed_time() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let target = Killed::start(mortal("sleep").arg("600"));
     let mut terminal = Terminal::start(&["top", "-p", &target.pid().to_string()], 24, 100);
     terminal.wait_for("press e for what the threads wait for");

@@ -295,20 +295,18 @@ pub enum UsageError {
         "--trace-switches is about waits: add an event of waiting, as in --event wall, or leave it out"
     )]
     NoWaits,
-    /// The same of a whole host, of which no waits are shown.
+    /// The switches of a whole host.
     #[error(
-        "waits are shown of processes that are chosen: add --pid or --name, or leave out --trace-switches"
+        "context switches are traced of processes that are chosen: add --pid or --name, or leave out \
+         --trace-switches"
     )]
-    NoWaitsOfHost,
+    SwitchesOfHost,
     /// The time range is empty.
     #[error("--from must be earlier than --to")]
     EmptyRange,
     /// The time between two refreshes.
     #[error("--delay must be between 100ms and 10m")]
     Delay,
-    /// Elapsed time of a whole host.
-    #[error("elapsed time is shown of processes that are chosen: add --pid or --name")]
-    WallOfHost,
     /// A table of processes where there is one.
     #[error("there is one process: leave out --pid for a table of all, or add --children")]
     OneProcess,

@@ -58,7 +58,8 @@ pub(super) struct TopFlags {
     #[arg(long, help_heading = "Sampling")]
     trace_switches: bool,
 
-    /// Time that functions and lines begin with: cpu or, of processes, wall
+    /// Time that functions and lines begin with: cpu or wall; of this host,
+    /// wall samples what its processes wait for too
     #[arg(
         short,
         long,
@@ -143,11 +144,8 @@ impl TryFrom<TopFlags> for TopOptions {
             return Err(UsageError::Delay);
         }
         let processes = flags.processes.chosen();
-        if processes.is_none() && flags.event == Event::Wall {
-            return Err(UsageError::WallOfHost);
-        }
         if processes.is_none() && flags.trace_switches {
-            return Err(UsageError::NoWaitsOfHost);
+            return Err(UsageError::SwitchesOfHost);
         }
         let is_one = processes.as_ref().is_some_and(ProcessSelection::is_one);
         if is_one && !flags.children && flags.table == Some(View::Processes) {
@@ -228,7 +226,6 @@ mod tests {
         for line in [
             "-d 0.05",
             "-d 11m",
-            "-e wall",
             "--trace-switches",
             "-p 7 --table processes",
             "-c",
@@ -236,6 +233,7 @@ mod tests {
         ] {
             assert!(options(line).is_err(), "{line}");
         }
+        assert!(options("-e wall").is_ok());
         assert!(options("-p 7 -c --table processes").is_ok());
         assert!(options("-p 7,8 --table processes").is_ok());
         assert!(options("-p 7,7 --table processes").is_err());

@@ -11,7 +11,7 @@ use super::{
     load::load_text,
     rows::{Row, Table},
     state::{Shown, State},
-    update::Update,
+    update::{Update, Waits},
 };
 use crate::commands::standard_output::{Delivery, print};
 
@@ -61,24 +61,21 @@ fn text(state: &State) -> String {
     let mut text = format!("{}, {time}, last {span:.1} s\n", state.title());
     // Writing to a string does not fail.
     let _ = writeln!(text, "{}\n", load_text(state, usize::MAX));
-    add_rows(
-        &mut text,
-        state.view_shown(),
-        table,
-        state.subject.has_wall(),
-    );
+    add_rows(&mut text, state.view_shown(), table, state.subject.waits);
     text.push('\n');
     text
 }
 
-fn add_rows(text: &mut String, view: View, table: &Table, has_waits: bool) {
-    let columns = columns(view, true, has_waits);
+fn add_rows(text: &mut String, view: View, table: &Table, waits: Waits) {
+    let columns = columns(view, true, waits);
     for column in &columns {
         let _ = write!(text, "{:>1$}  ", column.title, column.width);
     }
     let (name, place) = titles(view);
     let _ = writeln!(text, "{name}  {place}");
-    let has_time = |row: &&Row| row.total != 0 || row.activities.sum() != 0;
+    // Threads that wait for work are shown, processes that have no others are not.
+    let has_time =
+        |row: &&Row| row.total != 0 || (view == View::Threads && row.activities.sum() != 0);
     for row in table.rows.iter().filter(has_time) {
         for column in &columns {
             let _ = write!(text, "{:>1$}  ", (column.cell)(row, table), column.width);

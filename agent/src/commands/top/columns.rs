@@ -3,6 +3,7 @@
 use super::{
     choices::{Sort, View},
     rows::{Key, Row, Table},
+    update::Waits,
 };
 use crate::commands::summary::percent;
 
@@ -52,25 +53,31 @@ const CPU_SINCE: Column = Column {
     width: 8,
     ..OWN_SINCE
 };
+/// Share of the time in which a thread has the GIL; of a process, one of its threads.
+const GIL_HELD: Column = Column {
+    title: "held%",
+    cell: |row, table| of_threads(row.gil_held, row, table),
+    ..QUEUE
+};
 const QUEUE: Column = Column {
     title: "queue%",
     width: 6,
     sort: None,
-    cell: |row, _| share(row.activities.runnable, row.activities.sum()),
+    cell: |row, table| of_threads(row.activities.runnable, row, table),
 };
 const GIL: Column = Column {
     title: "GIL%",
-    cell: |row, _| share(row.activities.waits_for_gil, row.activities.sum()),
+    cell: |row, table| of_threads(row.activities.waits_for_gil, row, table),
     ..QUEUE
 };
 const WAIT: Column = Column {
     title: "wait%",
-    cell: |row, _| share(row.activities.waits, row.activities.sum()),
+    cell: |row, table| of_threads(row.activities.waits, row, table),
     ..QUEUE
 };
 const IDLE: Column = Column {
     title: "idle%",
-    cell: |row, _| share(row.activities.idle, row.activities.sum()),
+    cell: |row, table| of_threads(row.activities.idle, row, table),
     ..QUEUE
 };
 
@@ -84,16 +91,24 @@ const PID: Column = Column {
     },
 };
 
-/// The columns of a table; `is_wide` where there is room, `has_waits` where it is known what threads wait
-/// for.
-pub(super) fn columns(view: View, is_wide: bool, has_waits: bool) -> Vec<Column> {
-    match view {
-        View::Functions | View::Lines if is_wide => vec![OWN, TOTAL, OWN_SINCE, TOTAL_SINCE],
-        View::Functions | View::Lines => vec![OWN, TOTAL, OWN_SINCE],
-        View::Threads if has_waits && is_wide => vec![CPU, QUEUE, GIL, WAIT, IDLE, CPU_SINCE],
-        View::Threads if has_waits => vec![CPU, GIL, WAIT, IDLE],
-        View::Threads => vec![CPU, CPU_SINCE],
-        View::Processes => vec![PID, CPU, CPU_SINCE],
+/// The columns of a table; `is_wide` where there is room.
+pub(super) fn columns(view: View, is_wide: bool, waits: Waits) -> Vec<Column> {
+    match (view, waits) {
+        (View::Functions | View::Lines, _) if is_wide => vec![OWN, TOTAL, OWN_SINCE, TOTAL_SINCE],
+        (View::Functions | View::Lines, _) => vec![OWN, TOTAL, OWN_SINCE],
+        (View::Threads, Waits::Nothing) => vec![CPU, CPU_SINCE],
+        (View::Threads, Waits::WithGil) if is_wide => {
+            vec![CPU, GIL_HELD, QUEUE, GIL, WAIT, IDLE, CPU_SINCE]
+        }
+        (View::Threads, Waits::WithGil) => vec![CPU, GIL_HELD, GIL, WAIT],
+        (View::Threads, Waits::Sampled) if is_wide => vec![CPU, QUEUE, WAIT, IDLE, CPU_SINCE],
+        (View::Threads, Waits::Sampled) => vec![CPU, QUEUE, WAIT, IDLE],
+        (View::Processes, Waits::Nothing) => vec![PID, CPU, CPU_SINCE],
+        (View::Processes, Waits::WithGil) if is_wide => {
+            vec![PID, CPU, GIL_HELD, QUEUE, GIL, WAIT, CPU_SINCE]
+        }
+        (View::Processes, Waits::WithGil) => vec![PID, CPU, GIL_HELD, GIL, WAIT],
+        (View::Processes, Waits::Sampled) => vec![PID, CPU, QUEUE, WAIT, CPU_SINCE],
     }
 }
 
@@ -110,6 +125,14 @@ pub(super) fn titles(view: View) -> (&'static str, &'static str) {
 /// Per cent of a whole.
 pub(super) fn share(part: u64, whole: u64) -> String {
     format!("{:.1}", percent(part, whole))
+}
+
+/// Per cent of a thread's time; of a process as many times 100 as threads do it all the time.
+fn of_threads(part: u64, row: &Row, table: &Table) -> String {
+    match row.key {
+        Key::Process(_) => share(part, table.looked_at),
+        _ => share(part, row.activities.sum()),
+    }
 }
 
 fn seconds(nanoseconds: u64) -> String {

@@ -12,10 +12,10 @@ use foldhash::{HashMap, HashSet};
 use super::{
     choices::{Detail, Event},
     frames::{FunctionRef, Functions},
-    window::{Activity, Process, Sample, Window},
+    window::{Activity, Process, Sample, Scope, Window},
 };
 use crate::profile::{
-    Profile,
+    CPU, Kind, Profile,
     kinds::{gil_held, wall},
 };
 
@@ -33,8 +33,6 @@ const MAX_SUMS: usize = 1 << 14;
 pub(super) struct History {
     cpu: Series,
     wall: Series,
-    /// Time with the GIL in each of the last windows, and the windows' lengths.
-    held: VecDeque<(u64, Duration)>,
     /// Command lines of processes; at most twice [`MAX_SUMS`], then those without time are dropped.
     commands: HashMap<u32, String>,
 }
@@ -69,18 +67,14 @@ pub(super) struct Times {
 impl History {
     /// Adds the profiles of a window.
     pub(super) fn add(&mut self, profiles: &[Profile], functions: &mut Functions) {
-        for profile in profiles {
-            if profile.kind.is_cpu() {
-                self.cpu.add(Window::new(profile, functions));
-            } else if *profile.kind == wall::KIND {
-                self.wall.add(Window::new(profile, functions));
-            } else if *profile.kind == gil_held::KIND {
-                self.held
-                    .push_back((profile.total_value(), profile.duration));
-                while self.held.len() > MAX_WINDOWS {
-                    self.held.pop_front();
-                }
-            }
+        let of = |kind: &Kind| profiles.iter().find(|it| it.kind == kind);
+        if let Some(profile) = of(&CPU) {
+            self.cpu.add(Window::new(profile, functions));
+        }
+        if let Some(profile) = of(&wall::KIND) {
+            let gil_held = of(&gil_held::KIND);
+            self.wall
+                .add(Window::of_passes(profile, gil_held, functions));
         }
         functions.evict_unused();
     }
@@ -96,9 +90,24 @@ impl History {
     pub(super) fn add_commands(&mut self, commands: Vec<(u32, String)>) {
         self.commands.extend(commands);
         if self.commands.len() > 2 * MAX_SUMS {
-            let processes = &self.cpu.since_start.processes;
-            self.commands.retain(|pid, _| processes.contains_key(pid));
+            let series = [&self.cpu, &self.wall].map(|it| &it.since_start.processes);
+            self.commands
+                .retain(|pid, _| series.iter().any(|it| it.contains_key(pid)));
         }
+    }
+
+    /// A process that has been seen, whether it has run or waited.
+    pub(super) fn process(&self, pid: u32) -> Option<&Process> {
+        let series = [&self.cpu, &self.wall];
+        let sums = series.map(|it| it.since_start.processes.get(&pid));
+        if let Some((process, _)) = sums.into_iter().flatten().next() {
+            return Some(process);
+        }
+        // It only waits for work.
+        let windows = self.wall.newest_first();
+        let mut samples = windows.flat_map(|window| &window.samples);
+        let sample = samples.find(|it| it.thread.process.pid == pid)?;
+        Some(&sample.thread.process)
     }
 
     /// The command line of a process, if it is known.
@@ -112,14 +121,20 @@ impl History {
         self.wall.since_start = Sums::default();
     }
 
-    /// The share of the last windows in which a thread had the GIL, 1 for all of it; [`None`] if that was
-    /// not looked at.
-    pub(super) fn gil_held(&self, windows: usize) -> Option<f64> {
-        let last = self.held.iter().rev().take(windows);
-        let (held, elapsed) = last.fold((0, Duration::ZERO), |(held, elapsed), it| {
-            (held + it.0, elapsed + it.1)
-        });
-        (!elapsed.is_zero()).then(|| ratio(held, elapsed))
+    /// The share of the last windows in which one of these threads had the GIL, 1 for all of it; [`None`] if
+    /// that was not looked at.
+    pub(super) fn gil_held(&self, windows: usize, scope: Scope) -> Option<f64> {
+        let elapsed = self.wall.elapsed(windows);
+        let threads = self.threads_with_gil(windows);
+        let held = threads.filter(|(pid, tid, _)| scope.has_thread(*pid, *tid));
+        (!elapsed.is_zero()).then(|| ratio(held.map(|(.., time)| time).sum(), elapsed))
+    }
+
+    /// Processes and threads that had the GIL in the last windows, with the nanoseconds in each.
+    pub(super) fn threads_with_gil(&self, windows: usize) -> impl Iterator<Item = (u32, u32, u64)> {
+        let last = self.wall.newest_first().take(windows);
+        let threads = last.flat_map(|window| &window.gil_held);
+        threads.copied()
     }
 }
 
@@ -139,6 +154,12 @@ impl Series {
         self.windows.iter().rev()
     }
 
+    /// How long the last windows were together.
+    pub(super) fn elapsed(&self, windows: usize) -> Duration {
+        let last = self.newest_first().take(windows);
+        last.map(|window| window.elapsed).sum()
+    }
+
     pub(super) fn since_start(&self) -> &Sums {
         &self.since_start
     }
@@ -147,21 +168,16 @@ impl Series {
     /// one CPU, or one thread.
     pub(super) fn load(&self, windows: usize, counted: impl Fn(&Sample) -> bool) -> f64 {
         let last = self.newest_first().take(windows);
-        let (time, elapsed) = last.fold((0, Duration::ZERO), |(time, elapsed), window| {
-            let samples = window.samples.iter().filter(|sample| counted(sample));
-            let of_window: u64 = samples.map(|sample| sample.value).sum();
-            (time + of_window, elapsed + window.elapsed)
-        });
-        ratio(time, elapsed)
+        let samples = last.flat_map(|window| &window.samples);
+        let counted = samples.filter(|sample| counted(sample));
+        ratio(counted.map(|it| it.value).sum(), self.elapsed(windows))
     }
 
     /// Samples per second in the last windows.
     pub(super) fn rate(&self, windows: usize) -> f64 {
-        let last = self.newest_first().take(windows);
-        let (taken, elapsed) = last.fold((0, Duration::ZERO), |(taken, elapsed), window| {
-            (taken + window.taken, elapsed + window.elapsed)
-        });
-        float(taken) / elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
+        let taken = self.newest_first().take(windows).map(|it| it.taken).sum();
+        let elapsed = self.elapsed(windows).as_secs_f64();
+        float(taken) / elapsed.max(f64::MIN_POSITIVE)
     }
 }
 
@@ -318,14 +334,27 @@ mod tests {
         let mut functions = Functions::default();
         let mut history = History::default();
         let held = of_kind(example_profile(""), &gil_held::KIND);
-        history.add(&[example_profile(""), held], &mut functions);
+        let elapsed = of_kind(example_profile(""), &wall::KIND);
+        history.add(&[example_profile(""), elapsed, held], &mut functions);
         let cpu = history.series(Event::Cpu);
         let load = cpu.load(10, |_| true);
         assert!((load - 4.0 / 10.012).abs() < 1e-9, "{load}");
         assert!((cpu.rate(10) - 400.0 / 10.012).abs() < 1e-9);
         assert!(cpu.load(10, |_| false).abs() < 1e-9);
-        let held = history.gil_held(10).unwrap();
-        assert!((held - load).abs() < 1e-9);
-        assert_eq!(History::default().gil_held(10), None);
+        let held = |scope| history.gil_held(10, scope);
+        // Of the time in which threads were looked at: as long as the one that was there most.
+        let whole = Duration::from_nanos(example_profile("").total_value());
+        let looked_at = history.wall.elapsed(10);
+        assert!(looked_at < whole && looked_at > whole / 4);
+        let load = whole.as_secs_f64() / looked_at.as_secs_f64();
+        assert!((held(Scope::default()).unwrap() - load).abs() < 1e-9);
+        let scope = |pid, tid| Scope {
+            pid: Some(pid),
+            tid: Some(tid),
+        };
+        let main = held(scope(4242, 4242)).unwrap();
+        assert!(main > load / 2.0 && main < load, "{main} of {load}");
+        assert_eq!(held(scope(7, 4242)), Some(0.0));
+        assert_eq!(History::default().gil_held(10, Scope::default()), None);
     }
 }

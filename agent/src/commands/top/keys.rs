@@ -59,7 +59,10 @@ pub(super) const HELP: &[(&str, &str)] = &[
         "a function's callers and callees; a thread's or process's functions",
     ),
     ("Esc", "back; at the first table it ends"),
-    ("s t a", "sort by self, by total, by self since the start"),
+    (
+        "s t a",
+        "sort by self, by total (threads: with waits), by self since the start",
+    ),
     (
         "/",
         "show only rows with a text; Enter keeps it, Esc drops it",

@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::{rows::Scope, state::State};
+use super::{state::State, window::Scope};
 
 /// Columns between two parts.
 const GAP: usize = 2;

@@ -8,7 +8,7 @@ use super::{
     choices::{Detail, Event, Sort, View},
     frames::{Frame, FunctionRef},
     history::{History, MAX_WINDOWS},
-    window::{Activity, Sample},
+    window::{Activity, Sample, Scope, Window},
 };
 
 /// What identifies a row while its values change.
@@ -30,15 +30,17 @@ pub(super) struct Row {
     pub(super) place: String,
     /// Nanoseconds in the last windows: of a function in itself, of a thread and a process all.
     pub(super) own: u64,
-    /// Nanoseconds in the last windows.
+    /// Nanoseconds in the last windows: of a thread and a process also those in which they wait, but for work.
     pub(super) total: u64,
     /// Nanoseconds since the start; [`None`] where it is not counted.
     pub(super) since_start: Option<Since>,
     /// Nanoseconds per second in each of the last windows, the oldest first: of what the table is sorted
     /// by.
     pub(super) trend: Vec<u64>,
-    /// What a thread did in the last windows.
+    /// What a thread, or those of a process, did in the last windows.
     pub(super) activities: Activities,
+    /// Nanoseconds in the last windows in which a thread had the GIL.
+    pub(super) gil_held: u64,
 }
 
 /// Nanoseconds since the start.
@@ -48,7 +50,7 @@ pub(super) struct Since {
     pub(super) total: u64,
 }
 
-/// What a thread did, in nanoseconds.
+/// What threads did, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Activities {
     pub(super) runs: u64,
@@ -66,24 +68,8 @@ pub(super) struct Table {
     pub(super) whole: u64,
     /// How long the last windows were together, in nanoseconds.
     pub(super) elapsed: u64,
-}
-
-/// Which samples a table is of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Scope {
-    pub(super) pid: Option<u32>,
-    pub(super) tid: Option<u32>,
-}
-
-impl Scope {
-    pub(super) fn has(self, sample: &Sample) -> bool {
-        self.has_process(sample.thread.process.pid)
-            && self.tid.is_none_or(|tid| tid == sample.thread.tid)
-    }
-
-    fn has_process(self, pid: u32) -> bool {
-        self.pid.is_none_or(|wanted| wanted == pid)
-    }
+    /// The same of those in which threads were looked at.
+    pub(super) looked_at: u64,
 }
 
 /// What a table shows.
@@ -126,6 +112,7 @@ struct Sum {
     /// The newest window first.
     trend: [u64; MAX_WINDOWS],
     activities: Activities,
+    gil_held: u64,
     /// Time of the innermost functions of a thread.
     leaves: HashMap<FunctionRef, u64>,
     name: String,
@@ -135,22 +122,18 @@ struct Sum {
 impl Table {
     /// The rows, sorted and filtered.
     pub(super) fn new(history: &History, query: &Query<'_>) -> Self {
-        let series = history.series(query.event);
         let mut sums = HashMap::<Key, Sum>::default();
         let mut table = Self::default();
-        for (age, window) in series.newest_first().take(MAX_WINDOWS).enumerate() {
-            let is_last = age < query.windows;
-            if is_last {
-                table.elapsed += u64::try_from(window.elapsed.as_nanos()).unwrap_or(u64::MAX);
-            }
-            let age = Age {
-                number: age,
-                is_last,
-                elapsed: window.elapsed,
-            };
+        let elapsed = |event| {
+            let elapsed = history.series(event).elapsed(query.windows);
+            u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
+        };
+        table.elapsed = elapsed(query.event);
+        table.looked_at = elapsed(Event::Wall);
+        for (age, window) in query.windows_of(history, query.event) {
             for sample in window.samples.iter().filter(|it| query.scope.has(it)) {
                 let is_idle = sample.activity == Activity::Idle;
-                if is_last && !is_idle {
+                if age.is_last && !is_idle {
                     table.whole += sample.value;
                 }
                 match query.view {
@@ -164,7 +147,9 @@ impl Table {
                 }
             }
         }
-        Self::add_states(&mut sums, history, query);
+        if matches!(query.view, View::Threads | View::Processes) {
+            add_activities(&mut sums, history, query);
+        }
         for (key, sum) in &mut sums {
             if let Key::Process(pid) = key
                 && let Some(command) = history.command(*pid)
@@ -183,28 +168,30 @@ impl Table {
         table.rows = rows;
         table
     }
-
-    /// What threads do is known from elapsed time, whatever the table is of.
-    fn add_states(sums: &mut HashMap<Key, Sum>, history: &History, query: &Query<'_>) {
-        if query.view != View::Threads {
-            return;
-        }
-        let windows = history.series(Event::Wall).newest_first();
-        for window in windows.take(query.windows) {
-            for sample in window.samples.iter().filter(|it| query.scope.has(it)) {
-                let sum = sums.entry(thread_key(sample)).or_default();
-                sum.name_thread(sample);
-                sum.activities.add(sample);
-                // Of a thread that has no CPU time, where it waits.
-                if query.event == Event::Cpu && sum.total == 0 {
-                    sum.add_leaf(sample, query.detail);
-                }
-            }
-        }
-    }
 }
 
 impl Query<'_> {
+    /// The windows of a kind of time that are shown, the newest first.
+    fn windows_of<'a>(
+        &self,
+        history: &'a History,
+        event: Event,
+    ) -> impl Iterator<Item = (Age, &'a Window)> {
+        let shares = self.windows;
+        let windows = history.series(event).newest_first();
+        windows
+            .take(MAX_WINDOWS)
+            .enumerate()
+            .map(move |(number, window)| {
+                let age = Age {
+                    number,
+                    is_last: number < shares,
+                    elapsed: window.elapsed,
+                };
+                (age, window)
+            })
+    }
+
     /// The highest value first, then by other values and by name, so that equal rows keep their places.
     fn compare(&self, a: &Row, b: &Row) -> Ordering {
         let since = |row: &Row| row.since_start.unwrap_or_default();
@@ -243,12 +230,6 @@ impl Sum {
         }
     }
 
-    fn name_thread(&mut self, sample: &Sample) {
-        if self.name.is_empty() {
-            self.name = format!("{} ({})", sample.thread.name, sample.thread.tid);
-        }
-    }
-
     fn row(self, key: Key) -> Row {
         let (name, place) = match &key {
             Key::Function(function) => {
@@ -282,6 +263,7 @@ impl Sum {
             since_start: None,
             trend,
             activities: self.activities,
+            gil_held: self.gil_held,
         }
     }
 }
@@ -308,22 +290,7 @@ fn add_frames(sums: &mut HashMap<Key, Sum>, sample: &Sample, query: &Query<'_>, 
 }
 
 fn add_thread(sums: &mut HashMap<Key, Sum>, sample: &Sample, query: &Query<'_>, age: Age) {
-    let process = &sample.thread.process;
-    let sum = if query.view == View::Threads {
-        let sum = sums.entry(thread_key(sample)).or_default();
-        sum.name_thread(sample);
-        sum
-    } else {
-        let sum = sums.entry(Key::Process(process.pid)).or_default();
-        if sum.name.is_empty() {
-            sum.name.clone_from(&process.name);
-            sum.place.clone_from(&process.runtime);
-        }
-        sum
-    };
-    if sample.activity == Activity::Idle {
-        return;
-    }
+    let sum = sum_of_thread(sums, sample, query.view);
     sum.trend[age.number] += age.per_second(sample.value);
     if age.is_last {
         sum.own += sample.value;
@@ -334,6 +301,61 @@ fn add_thread(sums: &mut HashMap<Key, Sum>, sample: &Sample, query: &Query<'_>, 
     }
 }
 
+/// Adds what threads do, which is known from elapsed time while the table is of CPU time.
+fn add_activities(sums: &mut HashMap<Key, Sum>, history: &History, query: &Query<'_>) {
+    for (age, window) in query.windows_of(history, Event::Wall) {
+        for sample in window.samples.iter().filter(|it| query.scope.has(it)) {
+            let is_waiting = !matches!(sample.activity, Activity::Runs | Activity::Idle);
+            let sum = sum_of_thread(sums, sample, query.view);
+            if is_waiting && query.sort == Sort::Total {
+                sum.trend[age.number] += age.per_second(sample.value);
+            }
+            if !age.is_last {
+                continue;
+            }
+            sum.activities.add(sample);
+            if is_waiting {
+                sum.total += sample.value;
+            }
+            // Of a thread that has no CPU time, where it waits.
+            if query.view == View::Threads && sum.own == 0 {
+                sum.add_leaf(sample, query.detail);
+            }
+        }
+    }
+    for (pid, tid, held) in history.threads_with_gil(query.windows) {
+        let key = match query.view {
+            View::Processes => Key::Process(pid),
+            _ => Key::Thread(pid, tid),
+        };
+        if let Some(sum) = sums.get_mut(&key) {
+            sum.gil_held += held;
+        }
+    }
+}
+
+/// The sum of a thread, or of its process in the table of these.
+fn sum_of_thread<'a>(sums: &'a mut HashMap<Key, Sum>, sample: &Sample, view: View) -> &'a mut Sum {
+    let thread = &sample.thread;
+    let process = &thread.process;
+    if view == View::Threads {
+        let sum = sums
+            .entry(Key::Thread(process.pid, thread.tid))
+            .or_default();
+        if sum.name.is_empty() {
+            sum.name = format!("{} ({})", thread.name, thread.tid);
+        }
+        sum
+    } else {
+        let sum = sums.entry(Key::Process(process.pid)).or_default();
+        if sum.name.is_empty() {
+            sum.name.clone_from(&process.name);
+            sum.place.clone_from(&process.runtime);
+        }
+        sum
+    }
+}
+
 fn frame_key(frame: &Frame, view: View) -> Key {
     let function = frame.function.clone();
     if view == View::Lines {
@@ -341,10 +363,6 @@ fn frame_key(frame: &Frame, view: View) -> Key {
     } else {
         Key::Function(function)
     }
-}
-
-fn thread_key(sample: &Sample) -> Key {
-    Key::Thread(sample.thread.process.pid, sample.thread.tid)
 }
 
 /// Adds the sums since the start, and rows of what has only these. Of a single thread's functions there are

@@ -18,7 +18,10 @@ use tokio::{
     time::{sleep_until, timeout},
 };
 
-use super::update::{Status, Subject, Update, Waits};
+use super::{
+    choices::Event,
+    update::{Status, Subject, Update, Waits},
+};
 use crate::{
     aggregate::Filter,
     commands::{
@@ -437,6 +440,10 @@ fn host_subject(options: &TopOptions) -> Subject {
         name: printable(&Host::here(None).name).into_owned(),
         has_processes: true,
         has_native: options.native,
+        waits: match options.event {
+            Event::Cpu => Waits::Nothing,
+            Event::Wall => Waits::WithGil,
+        },
         ..Subject::default()
     }
 }

@@ -10,9 +10,9 @@ use super::{
     history::{History, MAX_WINDOWS},
     keys::{self, Action, Move},
     relatives::Relatives,
-    rows::{Key, Query, Scope, Table},
+    rows::{Key, Query, Table},
     update::{Status, Subject, Update},
-    window::Activity,
+    window::{Activity, Scope},
 };
 
 /// Most characters of a filter.
@@ -313,9 +313,10 @@ impl State {
             cpus: cpu.load(windows, |it| scope.has(it)),
             gc: cpu.load(windows, |it| it.collects_garbage && scope.has(it)),
             samples_per_second: cpu.rate(windows),
-            gil_held: history
-                .gil_held(windows)
-                .filter(|_| self.subject.has_gil() && scope.tid.is_none()),
+            // Each process has its own GIL, or none.
+            gil_held: (self.subject.has_gil() && self.is_one_process())
+                .then(|| history.gil_held(windows, scope))
+                .flatten(),
             waiting: self.subject.has_wall().then(|| Waiting {
                 for_gil: threads(Activity::WaitsForGil),
                 for_cpu: threads(Activity::Runnable),
@@ -329,9 +330,13 @@ impl State {
         let Some(pid) = self.here.scope.pid.filter(|_| self.subject.has_processes) else {
             return self.subject.name.clone();
         };
-        let processes = &self.history().series(Event::Cpu).since_start().processes;
-        let process = processes.get(&pid);
-        process.map_or_else(|| format!("pid {pid}"), |(it, _)| it.subject.clone())
+        let process = self.history().process(pid);
+        process.map_or_else(|| format!("pid {pid}"), |it| it.subject.clone())
+    }
+
+    /// Whether what is shown is of one process.
+    fn is_one_process(&self) -> bool {
+        !self.subject.has_processes || self.here.scope.pid.is_some()
     }
 
     fn history(&self) -> &History {

@@ -14,11 +14,13 @@ use crate::{
 /// A window of one kind of time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Window {
-    /// How long it was.
+    /// How long it was; of elapsed time, for how long threads were looked at.
     pub(super) elapsed: Duration,
     pub(super) samples: Vec<Sample>,
     /// How many were taken.
     pub(super) taken: u64,
+    /// Nanoseconds with the GIL, by process and thread.
+    pub(super) gil_held: Vec<(u32, u32, u64)>,
 }
 
 /// Equal samples.
@@ -65,6 +67,27 @@ pub(super) struct Process {
     pub(super) runtime: String,
 }
 
+/// Which samples a table is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Scope {
+    pub(super) pid: Option<u32>,
+    pub(super) tid: Option<u32>,
+}
+
+impl Scope {
+    pub(super) fn has(self, sample: &Sample) -> bool {
+        self.has_thread(sample.thread.process.pid, sample.thread.tid)
+    }
+
+    pub(super) fn has_process(self, pid: u32) -> bool {
+        self.pid.is_none_or(|wanted| wanted == pid)
+    }
+
+    pub(super) fn has_thread(self, pid: u32, tid: u32) -> bool {
+        self.has_process(pid) && self.tid.is_none_or(|wanted| wanted == tid)
+    }
+}
+
 impl Window {
     /// From a profile of the window.
     pub(super) fn new(profile: &Profile, functions: &mut Functions) -> Self {
@@ -99,7 +122,34 @@ impl Window {
             elapsed: profile.duration,
             samples: samples.collect(),
             taken: profile.total(),
+            gil_held: Vec::new(),
         }
+    }
+
+    /// From the profiles of elapsed time and of the time with the GIL.
+    ///
+    /// Each pass stands for a period, and where there are few, theirs are together longer or shorter than the
+    /// window: what a thread has that was there at each of them is what shares are of.
+    pub(super) fn of_passes(
+        profile: &Profile,
+        gil_held: Option<&Profile>,
+        functions: &mut Functions,
+    ) -> Self {
+        let mut window = Self::new(profile, functions);
+        let mut times = HashMap::default();
+        for sample in &window.samples {
+            *times.entry(sample.thread.tid).or_default() += sample.value;
+        }
+        window.elapsed = Duration::from_nanos(times.into_values().max().unwrap_or(0));
+        if let Some(profile) = gil_held {
+            let held = profile.samples.iter().map(|sample| {
+                let thread = &profile.threads[sample.thread.0 as usize];
+                let process = &profile.processes[thread.process.0 as usize];
+                (process.pid, thread.tid, sample.value)
+            });
+            window.gil_held = held.collect();
+        }
+        window
     }
 
     /// How many frames its stacks have, which is what takes memory.

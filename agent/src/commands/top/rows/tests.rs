@@ -3,7 +3,7 @@ use crate::{
     commands::top::frames::Functions,
     profile::{
         fixtures::{PERIOD_NS, example_processes, example_profile, of_kind, with_waits},
-        kinds::wall,
+        kinds::{gil_held, wall},
     },
 };
 
@@ -136,6 +136,42 @@ fn processes_have_the_time_of_their_threads() {
     };
     let one = Query { scope, ..query() };
     assert_eq!(Table::new(&history, &one).whole, 110 * PERIOD_NS);
+}
+
+#[test]
+fn processes_have_what_their_threads_wait_for() {
+    let example = || example_processes("app.py");
+    let waits = [
+        (0, "[waiting: gil]"),
+        (6, "[waiting: sleep]"),
+        (7, "[runnable]"),
+    ];
+    let elapsed = of_kind(with_waits(example(), &waits), &wall::KIND);
+    let held = of_kind(example(), &gil_held::KIND);
+    let mut history = History::default();
+    history.add(&[example(), elapsed, held], &mut Functions::default());
+    let by = |sort| {
+        let query = Query {
+            view: View::Processes,
+            sort,
+            ..query()
+        };
+        Table::new(&history, &query)
+    };
+    let table = by(Sort::Own);
+    let first = &table.rows[0];
+    let waiting = first.activities.sum() - first.activities.runs - first.activities.idle;
+    assert!(first.activities.waits_for_gil > 0 && first.activities.waits > 0);
+    assert_eq!(first.own, 400 * PERIOD_NS);
+    assert_eq!(first.total, first.own + waiting);
+    assert_eq!(first.gil_held, first.own);
+    let all: u64 = table.rows.iter().map(|row| row.gil_held).sum();
+    assert_eq!(all, example().total_value());
+    // Waits are in the trend if the table is sorted by them.
+    let trend = |table: &Table| *table.rows[0].trend.last().unwrap();
+    let with_waits = by(Sort::Total);
+    assert_eq!(with_waits.rows[0].total, first.total);
+    assert!(trend(&with_waits) > trend(&table));
 }
 
 #[test]

@@ -88,13 +88,14 @@ fn shown_text(state: &State) -> String {
     if let Some(tid) = state.scope().tid {
         parts.push(format!("thread {tid}"));
     }
+    let sort = match state.sort {
+        Sort::Own if is_functions => Some("self"),
+        Sort::Own => None,
+        Sort::Total => Some("total"),
+        Sort::SinceStart => Some("since start"),
+    };
+    parts.extend(sort.map(|it| format!("by {it}")));
     if is_functions {
-        let sort = match state.sort {
-            Sort::Own => "self",
-            Sort::Total => "total",
-            Sort::SinceStart => "since start",
-        };
-        parts.push(format!("by {sort}"));
         match state.detail {
             Detail::Python => parts.push("Python only".to_owned()),
             Detail::Native => {}

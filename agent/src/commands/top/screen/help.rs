@@ -11,12 +11,14 @@ use super::theme::Theme;
 use crate::commands::top::keys::HELP;
 
 /// What the columns are.
-const COLUMNS: [&str; 5] = [
+const COLUMNS: [&str; 7] = [
     "self%, total%: share of all time in the last seconds, in the function itself",
     "and with all that it calls. self s, total s: seconds since the start.",
-    "CPU%: of one CPU. queue%, GIL%, wait%, idle%: share of a thread's time in",
-    "which it waits for a CPU, the GIL, something else, work. trend: a bar for each",
-    "refresh. wait, in the second line: how many threads wait, and for what.",
+    "CPU%: of one CPU. held%: share of a thread's time in which it has the GIL.",
+    "queue%, GIL%, wait%, idle%: in which it waits for a CPU, the GIL, something",
+    "else, work. Of a process these are those of its threads together. trend: a bar",
+    "for each refresh. wait, in the second line: how many threads wait, and for",
+    "what.",
 ];
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, theme: Theme) {

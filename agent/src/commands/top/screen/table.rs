@@ -44,7 +44,7 @@ struct Layout {
 impl Layout {
     fn new(area: Rect, state: &State, table: &Table) -> Self {
         let is_wide = area.width >= WIDE;
-        let columns = columns(state.view_shown(), is_wide, state.subject.has_wall());
+        let columns = columns(state.view_shown(), is_wide, state.subject.waits);
         let trend = if is_wide {
             MAX_WINDOWS
         } else {
