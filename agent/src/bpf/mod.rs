@@ -6,6 +6,7 @@
 //!         ├─ mappings          executable mappings of processes
 //!         ├─ unwind_tables     rules and tables of the native walk
 //!         ├─ thread_visits     passes over all threads
+//!         │  └─ task_iterator  the kernel's iterator over them
 //!         ├─ walk_maps         what a walk in the agent looks up
 //!         ├─ lock_waits        who ends waits for locks
 //!         ├─ switches          tracing of context switches
@@ -50,6 +51,7 @@ mod sampling_events;
 mod slots;
 mod switches;
 mod table_loader;
+mod task_iterator;
 mod thread_visits;
 mod tracepoints;
 mod unwind_tables;

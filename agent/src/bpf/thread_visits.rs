@@ -1,26 +1,22 @@
 //! Passes over the threads: the programs on the iterator over tasks, and the maps that they read.
 //!
-//! Each read of an iterator runs its program once for each thread of the kernel. The kernel can leave
-//! out all but one process (Linux 6.1 and later); where it cannot, the program does.
+//! Each read of an iterator runs its program once for each thread of the kernel, or of the only process. What is to
+//! be visited again is visited one by one where that takes less time.
 
-use std::{
-    fs::File,
-    io::{self, Read as _},
-    os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd},
-};
+use std::{collections::HashSet, io};
 
 use agent_common::visit::{KnownThread, ThreadDetails, ThreadVisit};
 use aya::{
     Btf, Ebpf,
     maps::{Array, HashMap, MapData, MapError},
-    programs::Iter,
 };
 use zerocopy::FromBytes as _;
 
 use super::{
-    error::{Error, map_error, program_error},
+    error::{Error, map_error},
     kernel_types::KernelTypes,
     maps,
+    task_iterator::TaskIterator,
 };
 
 /// Key: thread id. Value: [`KnownThread`]. Written by the agent, read by the BPF programs.
@@ -33,19 +29,24 @@ const CHUNK: &str = "CHUNK";
 const ON_THREAD: &str = "on_thread";
 const ON_READ_THREAD: &str = "on_read_thread";
 
-/// The function of the kernel whose arguments the programs get is that of this iterator.
-const TASKS: &str = "task";
-
-/// Most bytes of one part of a pass: 1,000,000 threads whose stacks the agent has, or 50,000 others.
-const MAX_BYTES: u64 = 64 << 20;
+/// So many threads are visited one after another in the time in which one is visited by itself.
+const TIMES_ONE: usize = 16;
 
 /// Visits threads.
 pub struct ThreadVisits {
     all: TaskIterator,
     read_ones: TaskIterator,
-    known: HashMap<MapData, u32, KnownThread>,
+    known_map: HashMap<MapData, u32, KnownThread>,
+    /// The keys of the map.
+    known: HashSet<u32>,
     chunk_map: Array<MapData, u64>,
     chunk: u64,
+    /// Threads that were noted in the chunk.
+    noted: Vec<u32>,
+    /// How many were visited when all were.
+    visited: usize,
+    /// Whether the kernel can visit one thread by itself; [`None`] until it was tried.
+    finds_threads: Option<bool>,
     buffer: Vec<u8>,
 }
 
@@ -69,9 +70,13 @@ impl ThreadVisits {
         Ok(Self {
             all: TaskIterator::load(object, ON_THREAD, types, process)?,
             read_ones: TaskIterator::load(object, ON_READ_THREAD, types, process)?,
-            known: maps::take(object, KNOWN_THREADS)?,
+            known_map: maps::take(object, KNOWN_THREADS)?,
+            known: HashSet::new(),
             chunk_map: maps::take(object, CHUNK)?,
             chunk: 0,
+            noted: Vec::new(),
+            visited: 0,
+            finds_threads: None,
             buffer: Vec::new(),
         })
     }
@@ -93,7 +98,9 @@ impl ThreadVisits {
     ///
     /// When the iterator fails.
     pub fn visit_all(&mut self) -> io::Result<impl Iterator<Item = Visit<'_>>> {
+        self.buffer.clear();
         self.all.read(&mut self.buffer)?;
+        self.visited = visits(&self.buffer).count();
         Ok(visits(&self.buffer))
     }
 
@@ -104,6 +111,7 @@ impl ThreadVisits {
     /// When the map cannot be written.
     pub fn begin_chunk(&mut self) -> io::Result<()> {
         self.chunk += 1;
+        self.noted.clear();
         let written = self.chunk_map.set(0, self.chunk, 0);
         written.map_err(io::Error::other)
     }
@@ -114,8 +122,35 @@ impl ThreadVisits {
     ///
     /// When the iterator fails.
     pub fn visit_noted(&mut self) -> io::Result<impl Iterator<Item = Visit<'_>>> {
-        self.read_ones.read(&mut self.buffer)?;
+        let is_faster = self.noted.len() * TIMES_ONE < self.visited;
+        if !is_faster || !self.finds_threads() || self.visit_one_by_one().is_err() {
+            self.buffer.clear();
+            self.read_ones.read(&mut self.buffer)?;
+        }
         Ok(visits(&self.buffer))
+    }
+
+    fn visit_one_by_one(&mut self) -> io::Result<()> {
+        self.buffer.clear();
+        let mut noted = self.noted.iter();
+        noted.try_for_each(|tid| self.read_ones.read_thread(*tid, &mut self.buffer))
+    }
+
+    /// Whether the kernel can visit one thread by itself. Tries it with the calling thread, which must not be the
+    /// first one of its process: kernels that find only processes would find that one too.
+    fn finds_threads(&mut self) -> bool {
+        if let Some(finds) = self.finds_threads {
+            return finds;
+        }
+        let own = rustix::thread::gettid().as_raw_pid().cast_unsigned();
+        let mut visited = Vec::new();
+        let finds = self.select(own).is_ok_and(|is_selected| is_selected)
+            && self.read_ones.read_thread(own, &mut visited).is_ok()
+            && visits(&visited).any(|visit| visit.head.tid == own);
+        self.noted.retain(|tid| *tid != own);
+        self.forget(own);
+        self.finds_threads = Some(finds);
+        finds
     }
 
     /// Notes that the stack of a thread was read in this chunk; until it runs, or is
@@ -134,8 +169,12 @@ impl ThreadVisits {
     }
 
     fn insert(&mut self, tid: u32, known: KnownThread) -> Result<bool, Error> {
-        match self.known.insert(tid, known, 0) {
-            Ok(()) => Ok(true),
+        match self.known_map.insert(tid, known, 0) {
+            Ok(()) => {
+                self.known.insert(tid);
+                self.noted.push(tid);
+                Ok(true)
+            }
             Err(MapError::SyscallError(error))
                 if error.io_error.raw_os_error() == Some(libc::E2BIG) =>
             {
@@ -161,16 +200,18 @@ impl ThreadVisits {
 
     /// Has the details of all threads recorded again.
     pub fn forget_all(&mut self) {
-        let known: Vec<u32> = self.known.keys().flatten().collect();
-        for tid in known {
-            self.forget(tid);
+        for tid in std::mem::take(&mut self.known) {
+            // It is there, and nobody else removes it.
+            let _ = self.known_map.remove(&tid);
         }
     }
 
     /// Has the details of a thread recorded again at its next visit.
     pub fn forget(&mut self, tid: u32) {
-        // It may have found no room.
-        let _ = self.known.remove(&tid);
+        if self.known.remove(&tid) {
+            // As above.
+            let _ = self.known_map.remove(&tid);
+        }
     }
 }
 
@@ -184,135 +225,4 @@ fn visits(mut bytes: &[u8]) -> impl Iterator<Item = Visit<'_>> {
         let details = ThreadDetails::read_from_prefix(details).ok();
         Some(Visit { head, details })
     })
-}
-
-/// An iterator over the kernel's tasks, with a program.
-struct TaskIterator(OwnedFd);
-
-impl TaskIterator {
-    fn load(
-        object: &mut Ebpf,
-        name: &'static str,
-        btf: &Btf,
-        process: Option<u32>,
-    ) -> Result<Self, Error> {
-        let program: &mut Iter = object
-            .program_mut(name)
-            .ok_or(Error::Incomplete(name))?
-            .try_into()
-            .map_err(program_error("load", name))?;
-        program
-            .load(TASKS, btf)
-            .map_err(program_error("load", name))?;
-        let program = program.fd().map_err(program_error("attach", name))?;
-        let program = program.as_fd().as_raw_fd();
-        let link = match create_link(program, process) {
-            // A kernel without such a filter.
-            Err(_) if process.is_some() => create_link(program, None),
-            link => link,
-        };
-        link.map(Self).map_err(|source| Error::System {
-            call: "attach an iterator over tasks",
-            source,
-        })
-    }
-
-    /// Runs the program once for each thread; replaces what `into` has by its output.
-    fn read(&self, into: &mut Vec<u8>) -> io::Result<()> {
-        into.clear();
-        let iterator = File::from(create_iterator(self.0.as_raw_fd())?);
-        // Up to as much as the kernel has room for in between.
-        into.reserve(64 << 10);
-        iterator.take(MAX_BYTES).read_to_end(into)?;
-        Ok(())
-    }
-}
-
-/// `BPF_LINK_CREATE` and `BPF_ITER_CREATE`.
-const LINK_CREATE: libc::c_int = 28;
-const ITER_CREATE: libc::c_int = 33;
-
-/// `BPF_TRACE_ITER`.
-const TRACE_ITER: u32 = 28;
-
-/// The part of `union bpf_attr` for [`LINK_CREATE`].
-#[repr(C)]
-struct LinkAttributes {
-    program: u32,
-    target: u32,
-    attach_type: u32,
-    flags: u32,
-    filter: u64,
-    filter_bytes: u32,
-    padding: u32,
-}
-
-/// The part of `union bpf_iter_link_info` for tasks.
-#[repr(C)]
-struct TaskFilter {
-    tid: u32,
-    pid: u32,
-    pid_fd: u32,
-}
-
-/// The part of `union bpf_attr` for [`ITER_CREATE`].
-#[repr(C)]
-struct IteratorAttributes {
-    link: u32,
-    flags: u32,
-}
-
-/// aya makes a link too, but without a filter, and one that is used up by its first iterator.
-fn create_link(program: RawFd, process: Option<u32>) -> io::Result<OwnedFd> {
-    let filter = TaskFilter {
-        tid: 0,
-        pid: process.unwrap_or(0),
-        pid_fd: 0,
-    };
-    let mut attributes = LinkAttributes {
-        program: program.cast_unsigned(),
-        target: 0,
-        attach_type: TRACE_ITER,
-        flags: 0,
-        filter: 0,
-        filter_bytes: 0,
-        padding: 0,
-    };
-    if process.is_some() {
-        attributes.filter = (&raw const filter) as u64;
-        attributes.filter_bytes = u32::try_from(size_of::<TaskFilter>()).unwrap_or(0);
-    }
-    // SAFETY: the attributes are those of the call, and refer to a filter that outlives it.
-    unsafe { bpf(LINK_CREATE, &attributes) }
-}
-
-fn create_iterator(link: RawFd) -> io::Result<OwnedFd> {
-    let attributes = IteratorAttributes {
-        link: link.cast_unsigned(),
-        flags: 0,
-    };
-    // SAFETY: the attributes are those of the call, without pointers.
-    unsafe { bpf(ITER_CREATE, &attributes) }
-}
-
-/// The system call `bpf`, for commands that return a descriptor.
-///
-/// # Safety
-///
-/// `attributes` must be those of the command.
-unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
-    // SAFETY: the caller's.
-    let descriptor = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            command,
-            &raw const *attributes,
-            size_of::<T>(),
-        )
-    };
-    match RawFd::try_from(descriptor) {
-        // SAFETY: the kernel has just made it for this process.
-        Ok(descriptor) if descriptor >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
-        _ => Err(io::Error::last_os_error()),
-    }
 }

@@ -135,7 +135,8 @@ impl Passer {
             changed.rotate_left(first);
         }
         self.shared.status.add_visits(heads.len());
-        self.read_stacks(&changed)?;
+        let limit = self.time_limit(elapsed_ns);
+        self.read_stacks(&changed, limit)?;
         let is_moment = self.is_moment();
         for head in &heads {
             if let Some(known) = self.threads.get_mut(&head.tid) {
@@ -144,7 +145,7 @@ impl Passer {
         }
         let waits = self.take_traced(&heads, time_ns)?;
         let holders = if self.with_gil {
-            self.gil_holders(&heads, &waits)?
+            self.gil_holders(&heads, &waits, limit)?
         } else {
             GilHolders::default()
         };
@@ -181,10 +182,12 @@ impl Passer {
         self.shared.visits().forget_all();
     }
 
-    /// Most time for reading stacks in this pass. The first one has to read them all.
-    fn time_limit(&self) -> Duration {
+    /// Most time for reading stacks in this pass.
+    fn time_limit(&self, elapsed_ns: u64) -> Duration {
+        // The first one has to read them all.
         let is_long = self.pass == 1 || self.is_moment();
-        self.shared.visits().time_limit(is_long)
+        let elapsed = Duration::from_nanos(if is_long { u64::MAX } else { elapsed_ns });
+        self.shared.visits().time_limit(elapsed)
     }
 
     /// Whether only this moment counts: a snapshot is taken.

@@ -2,7 +2,7 @@
 //!
 //! Invariants: there is one pass in each period, at a uniformly random instant of it, so that no program
 //! runs in lockstep with them, and a wait that lasts for all periods has a sample in each; what
-//! passes cost is bounded: above the budget the period doubles.
+//! passes cost is bounded: above the budget the period grows.
 
 use std::{
     sync::{
@@ -49,6 +49,13 @@ const MAX_HELD: u32 = 8;
 
 /// Time after which a thread that has failed is started again.
 const RESTART: Duration = Duration::from_secs(10);
+
+/// What a pass has found that stands for a period which has not ended yet.
+struct Held {
+    batch: Batch,
+    since: Instant,
+    period: Duration,
+}
 
 /// The thread that makes passes. It ends when this is dropped.
 pub struct Passes {
@@ -177,19 +184,32 @@ fn run(wanted: Duration, mut passer: Passer, stopped: &mpsc::Receiver<()>, share
     let mut pace = Pace::new(wanted);
     // The periods up to here have their samples.
     let mut done = Instant::now();
+    let mut is_first = true;
+    let mut held: Option<Held> = None;
     let mut random = fastrand::Rng::new();
     loop {
         let period = pace.period;
         let instant = done + period.mul_f64(random.f64());
         let wait = instant.saturating_duration_since(Instant::now());
-        match stopped.recv_timeout(wait) {
-            Err(RecvTimeoutError::Timeout) => {}
-            _ => return,
+        if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
+            let now = Instant::now();
+            if let Some(held) = held {
+                (shared.send)(held.at(now));
+            }
+            let rest = now.saturating_duration_since(done);
+            if period > wanted && !rest.is_zero() && passer.pass(nanoseconds(rest)).is_ok() {
+                (shared.send)(passer.batch.take());
+            }
+            return;
+        }
+        if let Some(held) = held.take() {
+            (shared.send)(held.batch);
         }
         // Where passes come too late, the next one stands for several periods.
         let late = Instant::now().saturating_duration_since(done).as_nanos() / period.as_nanos();
         let periods = u32::try_from(late).unwrap_or(u32::MAX).saturating_add(1);
         let elapsed = period.saturating_mul(periods);
+        let since = done;
         done += elapsed;
         match passer.pass(nanoseconds(elapsed)) {
             Ok(()) => {}
@@ -199,15 +219,40 @@ fn run(wanted: Duration, mut passer: Passer, stopped: &mpsc::Receiver<()>, share
                 return;
             }
         }
-        (shared.send)(passer.batch.take());
+        let batch = passer.batch.take();
+        if period > wanted {
+            // It is so long that a profile which ends in it would be longer than it was.
+            held = Some(Held {
+                batch,
+                since,
+                period: elapsed,
+            });
+        } else {
+            (shared.send)(batch);
+        }
         status.passes.fetch_add(1, Ordering::Relaxed);
         let missed = u64::from(periods - 1);
         status.missed.fetch_add(missed, Ordering::Relaxed);
         let cpu = thread_cpu_time();
         status.cpu_ns.store(nanoseconds(cpu), Ordering::Relaxed);
+        if std::mem::take(&mut is_first) {
+            // It has read all stacks, which the others need not.
+            pace = Pace::new(wanted);
+        }
         pace.adjust(cpu);
         let period_ns = nanoseconds(pace.period);
         status.period_ns.store(period_ns, Ordering::Relaxed);
+    }
+}
+
+impl Held {
+    /// As if the period had ended at this time, unless it has ended before.
+    fn at(mut self, end: Instant) -> Batch {
+        let part = end.saturating_duration_since(self.since);
+        if part < self.period {
+            self.batch.shorten(part, self.period);
+        }
+        self.batch
     }
 }
 
@@ -260,7 +305,9 @@ impl Pace {
 /// The period after one in which the passes used such a share of a processor.
 fn next_period(period: Duration, wanted: Duration, share: f64) -> Duration {
     if share > BUDGET {
-        (period * 2).min(MAX_PERIOD.max(wanted))
+        // A pass costs more the more threads have run since the last one, so that this is not too much.
+        let times = (share / BUDGET).max(2.0);
+        period.mul_f64(times).min(MAX_PERIOD.max(wanted))
     } else if share < BUDGET / 3.0 {
         (period / 2).max(wanted)
     } else {
@@ -281,6 +328,7 @@ mod tests {
         let wanted = Duration::from_millis(10);
         let twice = next_period(wanted, wanted, 0.05);
         assert_eq!(twice, wanted * 2);
+        assert_eq!(next_period(wanted, wanted, 0.36), wanted * 12);
         assert_eq!(next_period(twice, wanted, 0.02), twice);
         assert_eq!(next_period(twice, wanted, 0.005), wanted);
         assert_eq!(next_period(wanted, wanted, 0.0), wanted);

@@ -13,6 +13,10 @@ use agent_common::{
 use super::outside::{OutsideProcesses, OutsideVisits};
 use crate::bpf::{LockWaits, PassMaps, Rows, ThreadVisits, Visit, WalkMaps};
 
+/// Least and most time for the stacks of a pass.
+const SHORTEST_LIMIT: Duration = Duration::from_millis(50);
+const LONGEST_LIMIT: Duration = Duration::from_millis(500);
+
 /// What passes are made of.
 pub struct PassSources {
     pub(super) visits: Visits,
@@ -49,14 +53,15 @@ pub(super) enum Visits {
 }
 
 impl Visits {
-    /// Most time for reading stacks in a pass; threads that there is no time for have none.
+    /// Most time for reading stacks in a pass that stands for so much time; threads that there is no time for have
+    /// none.
     ///
     /// From outside a pass takes longer to visit all threads than to read some stacks. Thousands of threads have
     /// theirs sooner by a long pass than by many.
-    pub(super) fn time_limit(&self, is_long: bool) -> Duration {
+    pub(super) fn time_limit(&self, elapsed: Duration) -> Duration {
         match self {
-            Self::Bpf(_) if !is_long => Duration::from_millis(50),
-            Self::Bpf(_) | Self::Outside(_) => Duration::from_millis(500),
+            Self::Bpf(_) => (elapsed / 8).clamp(SHORTEST_LIMIT, LONGEST_LIMIT),
+            Self::Outside(_) => LONGEST_LIMIT,
         }
     }
 

@@ -2,9 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
+    fs,
     time::Duration,
 };
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{
@@ -82,6 +84,40 @@ fn each_thread_has_all_of_the_elapsed_time_and_its_reason() {
             "{computes:?}"
         );
     });
+}
+
+/// Passes over so many threads cost more than they may, so that there are few, each of which stands for a long time: not
+/// longer than the capture, and each has all stacks.
+#[test]
+fn thousands_of_threads_have_the_elapsed_time_and_their_stacks() {
+    const SLEEPERS: u32 = 2_000;
+    let _machine = machine::alone();
+    let interpreter = machine::one_interpreter();
+    let target = Target::start_with(interpreter, "sleeping_often", &[SLEEPERS.to_string()]);
+    let path = TempDir::new().unwrap();
+    let path = path.path().join("wall.jsonl");
+    let path = path.to_str().unwrap();
+    let pid = target.pid().to_string();
+    let capture = Capture::run(&["--pid", &pid, "--event", "wall", "-d", "5", "-o", path]);
+    capture.assert_success();
+    let text = fs::read_to_string(path).unwrap();
+    let mut lines = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let head = lines.next().unwrap();
+    let duration = head["duration_ms"].as_f64().unwrap() / 1e3;
+    let (mut all, mut without) = (0.0, 0.0);
+    for stack in lines {
+        let seconds = stack["value"].as_f64().unwrap() / 1e9;
+        all += seconds;
+        if !stack["frames"].to_string().contains("\"sleeps\"") {
+            without += seconds;
+        }
+    }
+    let expected = f64::from(SLEEPERS + 1) * duration;
+    println!("{all:.1} of {expected:.1} s, {without:.1} s without a stack");
+    assert!((all / expected - 1.0).abs() < 0.02, "{all} of {expected}");
+    assert!(without < 0.03 * all, "{without} of {all}");
 }
 
 #[test]

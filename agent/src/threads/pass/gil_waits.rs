@@ -1,6 +1,10 @@
 //! The GIL: who holds it, and on whose account waits for it are.
 
-use std::{collections::HashSet, sync::Arc, time::Instant};
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use agent_common::{
     record::{NativeUnwindStatus, ProfileKind, PythonUnwindStatus, Sample, WaitReason},
@@ -16,13 +20,14 @@ use crate::threads::{
 
 impl Passer {
     /// Reads who holds the GILs of the processes of which a thread may: one that runs, or waits for it, or with it;
-    /// `traced` are first parts of traced waits.
+    /// `traced` are first parts of traced waits. Of processes for which there is no time nothing is read.
     pub(super) fn gil_holders(
         &mut self,
         heads: &[ThreadVisit],
         traced: &[TracedSample],
+        limit: Duration,
     ) -> Result<GilHolders, PassError> {
-        let deadline = Instant::now() + self.time_limit();
+        let deadline = Instant::now() + limit;
         let is_concerned = |head: &&ThreadVisit| {
             let known = self.threads.get(&head.tid);
             known.is_some_and(|known| {

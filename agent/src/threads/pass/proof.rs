@@ -3,7 +3,11 @@
 //! Invariant: a stack is used only if its thread was on no processor and made no context switch from before its
 //! registers were read until after the last read of its memory.
 
-use std::{collections::HashMap, sync::Arc, time::Instant};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use agent_common::{record::WaitReason, visit::ThreadVisit};
 
@@ -37,9 +41,13 @@ struct Again {
 }
 
 impl Passer {
-    /// Reads the stacks of threads and proves them.
-    pub(super) fn read_stacks(&mut self, changed: &[Changed]) -> Result<(), PassError> {
-        let deadline = Instant::now() + self.time_limit();
+    /// Reads the stacks of threads and proves them, as many as there is time for.
+    pub(super) fn read_stacks(
+        &mut self,
+        changed: &[Changed],
+        limit: Duration,
+    ) -> Result<(), PassError> {
+        let deadline = Instant::now() + limit;
         let most_chunks = self.shared.visits().most_chunks();
         let mut again = Vec::new();
         for chunk in changed.chunks(CHUNK.max(changed.len() / most_chunks)) {

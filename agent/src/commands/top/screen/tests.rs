@@ -102,7 +102,7 @@ fn elapsed(example: Profile, waits: &[(usize, &str)]) -> Profile {
     let thread = profile.samples[0].thread;
     let samples = profile.samples.iter().filter(|it| it.thread == thread);
     let seen = Duration::from_nanos(samples.map(|it| it.value).sum());
-    let missing = profile.duration - seen;
+    let missing = profile.duration.checked_sub(seen).unwrap();
     profile.samples[0].value += u64::try_from(missing.as_nanos()).unwrap();
     profile
 }
