@@ -1,7 +1,7 @@
 //! The kernel's iterator over tasks, and the programs that run for each of them.
 //!
-//! The kernel can leave out all but one process, or all but one thread (Linux 6.1 and later), which aya's loader cannot
-//! ask for; where the kernel cannot, the programs do.
+//! The kernel can leave out all but one process (Linux 6.1 and later), where it cannot, the programs do; or all but one
+//! thread (6.12 and later, and 6.1 and 6.6 with its correction). aya's loader can ask for neither.
 
 use std::{
     fs::File,
@@ -23,6 +23,7 @@ const MAX_BYTES: u64 = 64 << 20;
 pub(super) struct TaskIterator {
     program: OwnedFd,
     link: OwnedFd,
+    is_of_process: bool,
 }
 
 /// Which tasks are visited.
@@ -54,18 +55,28 @@ impl TaskIterator {
         let program = program.fd().map_err(program_error("attach", name))?;
         let attach = || {
             let program = program.as_fd().try_clone_to_owned()?;
-            let tasks = process.map_or(Tasks::All, Tasks::OfProcess);
-            let link = match create_link(&program, tasks) {
+            let of_process =
+                process.map(|process| create_link(&program, Tasks::OfProcess(process)));
+            let (link, is_of_process) = match of_process {
+                Some(Ok(link)) => (link, true),
                 // A kernel without such a filter.
-                Err(_) if process.is_some() => create_link(&program, Tasks::All),
-                link => link,
+                _ => (create_link(&program, Tasks::All)?, false),
             };
-            link.map(|link| Self { program, link })
+            io::Result::Ok(Self {
+                program,
+                link,
+                is_of_process,
+            })
         };
         attach().map_err(|source| Error::System {
             call: "attach an iterator over tasks",
             source,
         })
+    }
+
+    /// Whether the kernel visits the threads of one process alone.
+    pub(super) fn is_of_process(&self) -> bool {
+        self.is_of_process
     }
 
     /// Runs the program once for each task, and appends its output.
@@ -80,11 +91,12 @@ impl TaskIterator {
     }
 
     /// The same for one thread, by its id in the agent's PID namespace. Where there is none, or the kernel finds
-    /// only processes by their ids (before 6.12, unless it was corrected), nothing is appended.
+    /// only processes by their ids (6.1 and later, unless it was corrected), nothing is appended; a kernel before 6.1 runs
+    /// the program for each task.
     ///
     /// # Errors
     ///
-    /// When the kernel has no such filter, or the iterator fails.
+    /// When the iterator fails.
     pub(super) fn read_thread(&self, tid: u32, into: &mut Vec<u8>) -> io::Result<()> {
         let link = create_link(&self.program, Tasks::Thread(tid))?;
         read_link(&link, into)

@@ -3,7 +3,7 @@
 //! Each read of an iterator runs its program once for each thread of the kernel, or of the only process. What is to
 //! be visited again is visited one by one where that takes less time.
 
-use std::{collections::HashSet, io};
+use std::{collections::HashSet, fs, io};
 
 use agent_common::visit::{KnownThread, ThreadDetails, ThreadVisit};
 use aya::{
@@ -29,8 +29,9 @@ const CHUNK: &str = "CHUNK";
 const ON_THREAD: &str = "on_thread";
 const ON_READ_THREAD: &str = "on_read_thread";
 
-/// So many threads are visited one after another in the time in which one is visited by itself.
-const TIMES_ONE: usize = 16;
+/// So many threads are visited one after another in about the time in which one is visited by itself, which makes and
+/// closes two descriptors: 6 to 8 µs, where a thread whose data is in no cache takes 0.4 to 1 µs.
+const VISITS_PER_LINK: usize = 16;
 
 /// Visits threads.
 pub struct ThreadVisits {
@@ -43,7 +44,7 @@ pub struct ThreadVisits {
     chunk: u64,
     /// Threads that were noted in the chunk.
     noted: Vec<u32>,
-    /// How many were visited when all were.
+    /// How many the kernel visits when it visits all.
     visited: usize,
     /// Whether the kernel can visit one thread by itself; [`None`] until it was tried.
     finds_threads: Option<bool>,
@@ -100,7 +101,11 @@ impl ThreadVisits {
     pub fn visit_all(&mut self) -> io::Result<impl Iterator<Item = Visit<'_>>> {
         self.buffer.clear();
         self.all.read(&mut self.buffer)?;
-        self.visited = visits(&self.buffer).count();
+        self.visited = if self.all.is_of_process() {
+            visits(&self.buffer).count()
+        } else {
+            threads_of_host()
+        };
         Ok(visits(&self.buffer))
     }
 
@@ -122,7 +127,7 @@ impl ThreadVisits {
     ///
     /// When the iterator fails.
     pub fn visit_noted(&mut self) -> io::Result<impl Iterator<Item = Visit<'_>>> {
-        let is_faster = self.noted.len() * TIMES_ONE < self.visited;
+        let is_faster = self.noted.len() * VISITS_PER_LINK < self.visited;
         if !is_faster || !self.finds_threads() || self.visit_one_by_one().is_err() {
             self.buffer.clear();
             self.read_ones.read(&mut self.buffer)?;
@@ -137,16 +142,21 @@ impl ThreadVisits {
     }
 
     /// Whether the kernel can visit one thread by itself. Tries it with the calling thread, which must not be the
-    /// first one of its process: kernels that find only processes would find that one too.
+    /// first one of its process: that one is asked for too. A kernel that finds only processes does not visit the
+    /// calling thread in any case, and one without such a filter does so in both.
     fn finds_threads(&mut self) -> bool {
         if let Some(finds) = self.finds_threads {
             return finds;
         }
-        let own = rustix::thread::gettid().as_raw_pid().cast_unsigned();
-        let mut visited = Vec::new();
-        let finds = self.select(own).is_ok_and(|is_selected| is_selected)
-            && self.read_ones.read_thread(own, &mut visited).is_ok()
-            && visits(&visited).any(|visit| visit.head.tid == own);
+        let [own, first] = [rustix::thread::gettid(), rustix::process::getpid()]
+            .map(|id| id.as_raw_pid().cast_unsigned());
+        let is_selected = self.select(own).is_ok_and(|is_selected| is_selected);
+        let visits_own = |tid| {
+            let mut visited = Vec::new();
+            self.read_ones.read_thread(tid, &mut visited).is_ok()
+                && visits(&visited).any(|visit| visit.head.tid == own)
+        };
+        let finds = is_selected && visits_own(own) && !visits_own(first);
         self.noted.retain(|tid| *tid != own);
         self.forget(own);
         self.finds_threads = Some(finds);
@@ -213,6 +223,14 @@ impl ThreadVisits {
             let _ = self.known_map.remove(&tid);
         }
     }
+}
+
+/// How many threads this host has; 0 if it does not say so.
+fn threads_of_host() -> usize {
+    // As in `0.31 0.25 0.22 2/1410 19093`.
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let threads = load.split(['/', ' ']).nth(4);
+    threads.and_then(|it| it.parse().ok()).unwrap_or(0)
 }
 
 /// The visits in the bytes of an iterator.

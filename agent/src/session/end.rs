@@ -81,11 +81,12 @@ impl End {
         }
     }
 
-    /// Has the duration begin with sampling.
-    pub(super) fn begin(&mut self, began: &Began) {
+    /// Has the duration begin with sampling; returns when it will be over.
+    pub(super) fn begin(&mut self, began: &Began) -> Option<Instant> {
         if let Some(duration) = self.duration.take() {
             self.deadline = Some((began.at + duration).into());
         }
+        self.deadline
     }
 
     /// Waits until the capture ends; signals end it, or are forwarded to `program`.

@@ -348,7 +348,11 @@ impl Session {
         program: Option<&Program>,
         observer: &mut O,
     ) -> Result<EndReason> {
-        end.begin(began);
+        if let Some(deadline) = end.begin(began)
+            && let Some(passes) = &self.passes
+        {
+            passes.set_end(deadline.into());
+        }
         loop {
             tokio::select! {
                 reason = end.wait(program) => return Ok(reason),

@@ -3,7 +3,7 @@
 //! Invariant: the hashes of what was sent are kept as long as those who receive it keep it, and are
 //! bounded: what is forgotten is sent again.
 
-use std::{collections::HashSet, mem, time::Duration};
+use std::{collections::HashSet, mem};
 
 use agent_common::record::{Sample, WantedTable};
 
@@ -139,21 +139,6 @@ impl Batch {
         }
     }
 
-    /// Lets it stand for a part of the time that it stands for.
-    pub(super) fn shorten(&mut self, part: Duration, whole: Duration) {
-        let samples = self.samples.iter_mut().chain(&mut self.gil_held);
-        let samples = samples.chain(self.gil_waits.iter_mut().map(|(sample, _)| sample));
-        let samples = samples.chain(self.lock_waits.iter_mut().map(|wait| &mut wait.sample));
-        let values = samples.map(|sample| &mut sample.value);
-        let running = self.running.iter_mut().chain(&mut self.holding);
-        let values = values.chain(running.map(|thread| &mut thread.elapsed_ns));
-        let blocked = self.blocked.iter_mut();
-        for value in values.chain(blocked.map(|thread| &mut thread.elapsed_ns)) {
-            let shorter = u128::from(*value) * part.as_nanos() / whole.as_nanos().max(1);
-            *value = u64::try_from(shorter).unwrap_or(u64::MAX);
-        }
-    }
-
     /// Takes what is to be sent; the hashes of what was sent stay.
     pub(super) fn take(&mut self) -> Self {
         let sent = mem::take(&mut self.sent);
@@ -165,39 +150,5 @@ impl Batch {
     /// Has all sent again.
     pub(super) fn resend(&mut self) {
         self.sent.clear();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use zerocopy::FromZeros as _;
-
-    use super::*;
-
-    #[test]
-    fn a_batch_stands_for_a_part_of_its_time() {
-        let sample = Sample {
-            value: 1_000_000_000,
-            ..Sample::new_zeroed()
-        };
-        let thread = RunningThread {
-            tgid: 1,
-            tid: 2,
-            elapsed_ns: u64::MAX,
-            is_runnable: false,
-            holds_gil: None,
-        };
-        let mut batch = Batch {
-            samples: vec![sample],
-            running: vec![thread],
-            gil_waits: vec![(sample, 7)],
-            ..Batch::default()
-        };
-        batch.shorten(Duration::from_millis(250), Duration::from_secs(1));
-        assert_eq!(batch.samples[0].value, 250_000_000);
-        assert_eq!(batch.gil_waits[0].0.value, 250_000_000);
-        assert_eq!(batch.running[0].elapsed_ns, u64::MAX / 4);
-        batch.shorten(Duration::ZERO, Duration::from_secs(1));
-        assert_eq!(batch.samples[0].value, 0);
     }
 }

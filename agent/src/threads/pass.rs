@@ -22,7 +22,7 @@ use std::{
     collections::{HashMap, HashSet},
     io,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use agent_common::{limits::MAX_KNOWN_THREADS, visit::ThreadVisit};
@@ -131,12 +131,12 @@ impl Passer {
         }
         if !changed.is_empty() {
             // Where there is no time for all, it is not always the same ones that have no stacks.
-            let first = usize::try_from(self.pass).unwrap_or(0) % changed.len();
+            let first = fastrand::usize(..changed.len());
             changed.rotate_left(first);
         }
         self.shared.status.add_visits(heads.len());
-        let limit = self.time_limit(elapsed_ns);
-        self.read_stacks(&changed, limit)?;
+        let deadline = Instant::now() + self.time_limit(elapsed_ns);
+        self.read_stacks(&changed, deadline)?;
         let is_moment = self.is_moment();
         for head in &heads {
             if let Some(known) = self.threads.get_mut(&head.tid) {
@@ -145,7 +145,7 @@ impl Passer {
         }
         let waits = self.take_traced(&heads, time_ns)?;
         let holders = if self.with_gil {
-            self.gil_holders(&heads, &waits, limit)?
+            self.gil_holders(&heads, &waits, deadline)?
         } else {
             GilHolders::default()
         };
@@ -182,7 +182,7 @@ impl Passer {
         self.shared.visits().forget_all();
     }
 
-    /// Most time for reading stacks in this pass.
+    /// Most time for reading stacks and GILs in this pass.
     fn time_limit(&self, elapsed_ns: u64) -> Duration {
         // The first one has to read them all.
         let is_long = self.pass == 1 || self.is_moment();

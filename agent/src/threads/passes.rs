@@ -36,7 +36,7 @@ const BUDGET: f64 = 0.03;
 const MEASURED: Duration = Duration::from_secs(1);
 
 /// The longest period.
-const MAX_PERIOD: Duration = Duration::from_secs(1);
+const MAX_PERIOD: Duration = Duration::from_secs(2);
 
 /// Most time for the last pass when the session ends.
 const STOP_LIMIT: Duration = Duration::from_secs(1);
@@ -49,13 +49,6 @@ const MAX_HELD: u32 = 8;
 
 /// Time after which a thread that has failed is started again.
 const RESTART: Duration = Duration::from_secs(10);
-
-/// What a pass has found that stands for a period which has not ended yet.
-struct Held {
-    batch: Batch,
-    since: Instant,
-    period: Duration,
-}
 
 /// The thread that makes passes. It ends when this is dropped.
 pub struct Passes {
@@ -162,6 +155,11 @@ impl Passes {
         Ok(())
     }
 
+    /// Has the passes stand for the time until then, and no longer: sampling ends at that time, if not before.
+    pub fn set_end(&self, end: Instant) {
+        self.shared.set_end(end);
+    }
+
     /// Ends the passes: all that was found is sent when this returns.
     pub fn stop(&mut self) {
         if let Some(thread) = self.thread.take() {
@@ -185,31 +183,23 @@ fn run(wanted: Duration, mut passer: Passer, stopped: &mpsc::Receiver<()>, share
     // The periods up to here have their samples.
     let mut done = Instant::now();
     let mut is_first = true;
-    let mut held: Option<Held> = None;
     let mut random = fastrand::Rng::new();
     loop {
-        let period = pace.period;
+        let left = shared.end().map(|end| end.saturating_duration_since(done));
+        let period = pace.period.min(left.unwrap_or(Duration::MAX));
         let instant = done + period.mul_f64(random.f64());
-        let wait = instant.saturating_duration_since(Instant::now());
-        if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
-            let now = Instant::now();
-            if let Some(held) = held {
-                (shared.send)(held.at(now));
-            }
-            let rest = now.saturating_duration_since(done);
-            if period > wanted && !rest.is_zero() && passer.pass(nanoseconds(rest)).is_ok() {
-                (shared.send)(passer.batch.take());
-            }
+        let wait = if period.is_zero() {
+            // All has its samples.
+            Duration::MAX
+        } else {
+            instant.saturating_duration_since(Instant::now())
+        };
+        let is_over = stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout);
+        // One that is late because the machine is busy is made all the same.
+        if is_over && (period.is_zero() || Instant::now() < instant) {
             return;
         }
-        if let Some(held) = held.take() {
-            (shared.send)(held.batch);
-        }
-        // Where passes come too late, the next one stands for several periods.
-        let late = Instant::now().saturating_duration_since(done).as_nanos() / period.as_nanos();
-        let periods = u32::try_from(late).unwrap_or(u32::MAX).saturating_add(1);
-        let elapsed = period.saturating_mul(periods);
-        let since = done;
+        let (elapsed, missed) = time_of_pass(period, done.elapsed(), left);
         done += elapsed;
         match passer.pass(nanoseconds(elapsed)) {
             Ok(()) => {}
@@ -219,19 +209,10 @@ fn run(wanted: Duration, mut passer: Passer, stopped: &mpsc::Receiver<()>, share
                 return;
             }
         }
-        let batch = passer.batch.take();
-        if period > wanted {
-            // It is so long that a profile which ends in it would be longer than it was.
-            held = Some(Held {
-                batch,
-                since,
-                period: elapsed,
-            });
-        } else {
-            (shared.send)(batch);
-        }
+        (shared.send)(passer.batch.take());
         status.passes.fetch_add(1, Ordering::Relaxed);
-        let missed = u64::from(periods - 1);
+        let elapsed_ns = nanoseconds(elapsed);
+        status.elapsed_ns.fetch_add(elapsed_ns, Ordering::Relaxed);
         status.missed.fetch_add(missed, Ordering::Relaxed);
         let cpu = thread_cpu_time();
         status.cpu_ns.store(nanoseconds(cpu), Ordering::Relaxed);
@@ -242,18 +223,20 @@ fn run(wanted: Duration, mut passer: Passer, stopped: &mpsc::Receiver<()>, share
         pace.adjust(cpu);
         let period_ns = nanoseconds(pace.period);
         status.period_ns.store(period_ns, Ordering::Relaxed);
+        if is_over {
+            return;
+        }
     }
 }
 
-impl Held {
-    /// As if the period had ended at this time, unless it has ended before.
-    fn at(mut self, end: Instant) -> Batch {
-        let part = end.saturating_duration_since(self.since);
-        if part < self.period {
-            self.batch.shorten(part, self.period);
-        }
-        self.batch
-    }
+/// The time that a pass stands for which is made so late after the beginning of its period, and how many periods have
+/// no pass because of that: it stands for them too, but for no more than is `left` of the session.
+fn time_of_pass(period: Duration, late: Duration, left: Option<Duration>) -> (Duration, u64) {
+    let missed = late.as_nanos() / period.as_nanos().max(1);
+    let missed = u32::try_from(missed).unwrap_or(u32::MAX - 1);
+    let elapsed = period.saturating_mul(missed + 1);
+    let left = left.unwrap_or(Duration::MAX);
+    (elapsed.min(left), u64::from(missed))
 }
 
 /// Has this thread woken at the instant that it has chosen. By default the kernel may wait for another
@@ -322,6 +305,20 @@ fn nanoseconds(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn passes_stand_for_all_of_the_time_and_no_more() {
+        let time = |period, late, left: Option<u64>| {
+            let [period, late] = [period, late].map(Duration::from_millis);
+            let (elapsed, missed) = time_of_pass(period, late, left.map(Duration::from_millis));
+            (elapsed.as_millis(), missed)
+        };
+        assert_eq!(time(10, 9, None), (10, 0));
+        assert_eq!(time(10, 25, None), (30, 2));
+        assert_eq!(time(10, 25, Some(100)), (30, 2));
+        assert_eq!(time(10, 25, Some(12)), (12, 2));
+        assert_eq!(time(3, 1, Some(3)), (3, 0));
+    }
 
     #[test]
     fn the_period_follows_the_cost() {

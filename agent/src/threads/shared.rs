@@ -3,9 +3,12 @@
 //!
 //! Invariant: no lock is held while a process is read.
 
-use std::sync::{
-    Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicU32, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+    time::Instant,
 };
 
 use super::{
@@ -28,6 +31,8 @@ pub(super) struct Shared {
     pub(super) gils: GilLocations,
     pub(super) workers: Workers,
     pub(super) status: PassStatus,
+    /// When the session ends, if that is known.
+    end: OnceLock<Instant>,
     /// Gets what each pass has found.
     pub(super) send: Box<dyn Fn(Batch) + Send + Sync>,
     /// The number of the thread that makes passes: those before have been given up.
@@ -57,12 +62,23 @@ impl Shared {
             gils,
             workers,
             status: PassStatus::default(),
+            end: OnceLock::new(),
             send,
             turn: AtomicU32::new(0),
             reading: AtomicU32::new(0),
             reads: AtomicU64::new(0),
             held: AtomicU32::new(0),
         }
+    }
+
+    /// When the session ends, if that is known.
+    pub(super) fn end(&self) -> Option<Instant> {
+        self.end.get().copied()
+    }
+
+    /// Says when the session ends, once.
+    pub(super) fn set_end(&self, end: Instant) {
+        let _ = self.end.set(end);
     }
 
     /// The iterators.

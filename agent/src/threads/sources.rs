@@ -13,8 +13,8 @@ use agent_common::{
 use super::outside::{OutsideProcesses, OutsideVisits};
 use crate::bpf::{LockWaits, PassMaps, Rows, ThreadVisits, Visit, WalkMaps};
 
-/// Least and most time for the stacks of a pass.
-const SHORTEST_LIMIT: Duration = Duration::from_millis(50);
+/// Least and most time for what is read in a pass.
+const SHORTEST_LIMIT: Duration = Duration::from_millis(100);
 const LONGEST_LIMIT: Duration = Duration::from_millis(500);
 
 /// What passes are made of.
@@ -53,8 +53,8 @@ pub(super) enum Visits {
 }
 
 impl Visits {
-    /// Most time for reading stacks in a pass that stands for so much time; threads that there is no time for have
-    /// none.
+    /// Most time for reading stacks and GILs in a pass that stands for so much time. Threads that there is no time for
+    /// have no stack.
     ///
     /// From outside a pass takes longer to visit all threads than to read some stacks. Thousands of threads have
     /// theirs sooner by a long pass than by many.
@@ -65,7 +65,7 @@ impl Visits {
         }
     }
 
-    /// Most chunks of a pass with many threads: those of the BPF programs visit all threads of the process each time.
+    /// Most chunks of a pass with many threads: the BPF programs may have to visit all threads each time.
     pub(super) fn most_chunks(&self) -> usize {
         match self {
             Self::Bpf(_) => 16,

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct PassStatus {
     /// Passes made.
     pub passes: AtomicU64,
+    /// Time that they stand for, in nanoseconds.
+    pub elapsed_ns: AtomicU64,
     /// Threads visited.
     pub visits: AtomicU64,
     /// Stacks that could not be proved.

@@ -91,6 +91,7 @@ fn each_thread_has_all_of_the_elapsed_time_and_its_reason() {
 #[test]
 fn thousands_of_threads_have_the_elapsed_time_and_their_stacks() {
     const SLEEPERS: u32 = 2_000;
+    const SECONDS: u32 = 5;
     let _machine = machine::alone();
     let interpreter = machine::one_interpreter();
     let target = Target::start_with(interpreter, "sleeping_often", &[SLEEPERS.to_string()]);
@@ -98,14 +99,14 @@ fn thousands_of_threads_have_the_elapsed_time_and_their_stacks() {
     let path = path.path().join("wall.jsonl");
     let path = path.to_str().unwrap();
     let pid = target.pid().to_string();
-    let capture = Capture::run(&["--pid", &pid, "--event", "wall", "-d", "5", "-o", path]);
+    let seconds = SECONDS.to_string();
+    let capture = Capture::run(&["--pid", &pid, "--event", "wall", "-d", &seconds, "-o", path]);
     capture.assert_success();
     let text = fs::read_to_string(path).unwrap();
     let mut lines = text
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let head = lines.next().unwrap();
-    let duration = head["duration_ms"].as_f64().unwrap() / 1e3;
+    lines.next().unwrap();
     let (mut all, mut without) = (0.0, 0.0);
     for stack in lines {
         let seconds = stack["value"].as_f64().unwrap() / 1e9;
@@ -114,10 +115,10 @@ fn thousands_of_threads_have_the_elapsed_time_and_their_stacks() {
             without += seconds;
         }
     }
-    let expected = f64::from(SLEEPERS + 1) * duration;
+    let expected = f64::from(SLEEPERS + 1) * f64::from(SECONDS);
     println!("{all:.1} of {expected:.1} s, {without:.1} s without a stack");
     assert!((all / expected - 1.0).abs() < 0.02, "{all} of {expected}");
-    assert!(without < 0.03 * all, "{without} of {all}");
+    assert!(without < 0.06 * all, "{without} of {all}");
 }
 
 #[test]
@@ -139,7 +140,7 @@ fn time_off_the_cpu_is_elapsed_time_without_that_of_running() {
 #[test]
 fn threads_that_compute_wait_for_the_gil() {
     let _machine = machine::alone();
-    machine::for_each_kind_alone_that(has_fair_gil, |interpreter| {
+    machine::for_each_kind_in_turn_that(has_fair_gil, |interpreter| {
         let target = Target::start(interpreter, "threads");
         let folded = Capture::folded(target.pid(), "--event wall --idle -d 1.5");
         let mut times = BTreeMap::<&str, u64>::new();
@@ -220,7 +221,7 @@ fn threads_that_wait_shortly_have_their_names() {
 fn shares_of_waits_are_those_that_the_program_stamps() {
     const FUNCTIONS: [&str; 3] = ["reads", "sleeps", "takes_lock"];
     let _machine = machine::alone();
-    machine::for_each_kind_alone(|interpreter| {
+    machine::for_each_kind_in_turn(|interpreter| {
         let mut target = Target::start(interpreter, "stamped_waits");
         target.send_line("begin");
         target.read_line();

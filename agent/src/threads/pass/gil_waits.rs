@@ -1,10 +1,6 @@
 //! The GIL: who holds it, and on whose account waits for it are.
 
-use std::{
-    collections::HashSet,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use agent_common::{
     record::{NativeUnwindStatus, ProfileKind, PythonUnwindStatus, Sample, WaitReason},
@@ -25,9 +21,8 @@ impl Passer {
         &mut self,
         heads: &[ThreadVisit],
         traced: &[TracedSample],
-        limit: Duration,
+        deadline: Instant,
     ) -> Result<GilHolders, PassError> {
-        let deadline = Instant::now() + limit;
         let is_concerned = |head: &&ThreadVisit| {
             let known = self.threads.get(&head.tid);
             known.is_some_and(|known| {

@@ -3,11 +3,7 @@
 //! Invariant: a stack is used only if its thread was on no processor and made no context switch from before its
 //! registers were read until after the last read of its memory.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use agent_common::{record::WaitReason, visit::ThreadVisit};
 
@@ -45,9 +41,8 @@ impl Passer {
     pub(super) fn read_stacks(
         &mut self,
         changed: &[Changed],
-        limit: Duration,
+        deadline: Instant,
     ) -> Result<(), PassError> {
-        let deadline = Instant::now() + limit;
         let most_chunks = self.shared.visits().most_chunks();
         let mut again = Vec::new();
         for chunk in changed.chunks(CHUNK.max(changed.len() / most_chunks)) {
