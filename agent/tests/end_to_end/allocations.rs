@@ -104,7 +104,7 @@ fn assert_found(name: &str, asked: &[Asked], profile: &Folded) {
 #[test]
 fn each_function_has_what_it_asks_for() {
     let _machine = machine::alone();
-    machine::for_each_kind_alone_that(
+    machine::for_each_kind_in_turn_that(
         |interpreter| !interpreter.free_threaded,
         |interpreter| {
             let (asked, profile, capture) = run(interpreter, &["200"]);

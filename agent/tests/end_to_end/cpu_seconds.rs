@@ -37,7 +37,7 @@ const LOOPS: usize = 4;
 #[test]
 fn the_cpu_time_of_one_thread_matches_the_scheduler() {
     let _machine = machine::alone();
-    machine::for_each_kind_alone(|interpreter| {
+    machine::for_each_kind_in_turn(|interpreter| {
         let target = Target::start(interpreter, "busy");
         check(
             &target,
@@ -54,7 +54,7 @@ fn the_cpu_time_of_one_thread_matches_the_scheduler() {
 #[test]
 fn the_cpu_time_of_eleven_threads_with_one_lock_matches_the_scheduler() {
     let _machine = machine::alone();
-    machine::for_each_kind_alone_that(has_fair_lock, |interpreter| {
+    machine::for_each_kind_in_turn_that(has_fair_lock, |interpreter| {
         let target = Target::start(interpreter, "threads");
         check(
             &target,

@@ -64,7 +64,7 @@ fn function_and_markers(stack: &[Frame]) -> (&str, Vec<&str>) {
 #[test]
 fn whoever_waits_for_the_gil_is_blocked_by_whoever_holds_it() {
     let _machine = machine::alone();
-    machine::for_each_kind_alone_that(has_fair_gil, |interpreter| {
+    machine::for_each_kind_in_turn_that(has_fair_gil, |interpreter| {
         let target = Target::start(interpreter, "threads");
         let [elapsed, blamed, held] = captured(target.pid(), "--idle -d 4");
         // To the nanosecond: each wait has a holder, or nobody holds it.
@@ -93,7 +93,7 @@ fn whoever_waits_for_the_gil_is_blocked_by_whoever_holds_it() {
 #[test]
 fn a_thread_that_sleeps_with_the_gil_is_found() {
     let _machine = machine::alone();
-    machine::for_each_kind_alone_that(has_gil, |interpreter| {
+    machine::for_each_kind_in_turn_that(has_gil, |interpreter| {
         let mut target = Target::start(interpreter, "gil_holders");
         target.send_line("begin");
         target.read_line();

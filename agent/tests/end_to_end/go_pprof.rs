@@ -118,7 +118,7 @@ fn go_reads_on_demand_and_stored_profiles_of_a_host() {
 #[test]
 fn go_reads_short_captures() {
     let _machine = machine::shared();
-    machine::for_each_kind_alone(|interpreter| check_short_capture(interpreter, &[]));
+    machine::for_each_kind_in_turn(|interpreter| check_short_capture(interpreter, &[]));
 }
 
 #[test]

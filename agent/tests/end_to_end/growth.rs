@@ -121,7 +121,7 @@ fn profile(
 #[test]
 fn each_function_has_the_memory_by_which_the_process_grew() {
     let _machine = machine::alone();
-    machine::for_each_kind_alone(|interpreter| {
+    machine::for_each_kind_in_turn(|interpreter| {
         let (profile, printed, summary) = profile(interpreter, "growing", &[]);
         let name = &interpreter.name;
         printed.assert_in(&profile, &FUNCTIONS, name);

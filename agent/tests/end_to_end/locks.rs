@@ -83,7 +83,7 @@ fn every_type_of_lock_has_its_name() {
 #[test]
 fn the_time_of_each_lock_is_that_which_the_program_stamps() {
     let _machine = machine::alone();
-    machine::for_each_kind_alone_that(has_thread_names, |interpreter| {
+    machine::for_each_kind_in_turn_that(has_thread_names, |interpreter| {
         let mut target = Target::start(interpreter, "stamped_locks");
         target.send_line("begin");
         target.read_line();
@@ -125,7 +125,7 @@ const GOING_ON_NS: u64 = 150_000_000;
 #[test]
 fn whoever_releases_a_lock_has_the_time_that_others_waited() {
     let _machine = machine::alone();
-    machine::for_each_kind_alone_that(has_thread_names, |interpreter| {
+    machine::for_each_kind_in_turn_that(has_thread_names, |interpreter| {
         let mut target = Target::start(interpreter, "released_locks");
         target.send_line("begin");
         target.read_line();

@@ -136,12 +136,12 @@ pub(crate) fn for_each_kind(check: impl Fn(&Interpreter) + Sync) {
 }
 
 /// The same, one after the other.
-pub(crate) fn for_each_kind_alone(check: impl Fn(&Interpreter) + Sync) {
-    for_each_kind_alone_that(|_| true, check);
+pub(crate) fn for_each_kind_in_turn(check: impl Fn(&Interpreter) + Sync) {
+    for_each_kind_in_turn_that(|_| true, check);
 }
 
 /// The same with those of them that satisfy a predicate.
-pub(crate) fn for_each_kind_alone_that(
+pub(crate) fn for_each_kind_in_turn_that(
     predicate: impl Fn(&Interpreter) -> bool,
     check: impl Fn(&Interpreter) + Sync,
 ) {

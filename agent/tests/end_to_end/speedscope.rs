@@ -116,7 +116,7 @@ fn expected(profile: &schema::Profile) -> BTreeMap<Vec<Function>, u64> {
 #[test]
 fn speedscope_reads_captures() {
     let _machine = machine::shared();
-    machine::for_each_kind_alone(|interpreter| {
+    machine::for_each_kind_in_turn(|interpreter| {
         let target = Target::start(interpreter, "threads");
         let pid = target.pid().to_string();
         let capture = Capture::run(&["--pid", &pid, "-d", "500ms", "-r", "199", "-o", "-"]);

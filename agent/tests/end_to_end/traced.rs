@@ -85,7 +85,7 @@ fn compare(name: &str, folded: &Folded, stamps: &BTreeMap<String, u64>, error: f
 #[test]
 fn waits_of_fifty_microseconds_and_of_five_seconds_are_as_long_as_they_are() {
     let _machine = machine::alone();
-    machine::for_each_kind_alone(|interpreter| {
+    machine::for_each_kind_in_turn(|interpreter| {
         let (folded, stamps) = capture(interpreter, "0", "wall");
         compare(&interpreter.name, &folded, &stamps, 0.01);
         let is_incomplete = |frame: &Frame| frame.name.starts_with("[incomplete");

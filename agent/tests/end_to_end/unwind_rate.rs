@@ -38,7 +38,7 @@ const GO_FLAGS: [&str; 2] = ["", "-s -w"];
 
 #[test]
 fn of_python() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "mixed");
         assert_rate(&interpreter.name, &target);
@@ -119,7 +119,7 @@ fn assert_goroutines(go: &Go, flags: &str, folded: &Folded) {
 
 #[test]
 fn of_rust_without_frame_pointers() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     let directory = TempDir::new().unwrap();
     let program = directory.path().join("mixed");
     let mut compiler = Command::new(tools::rustc().unwrap());

@@ -73,7 +73,7 @@ fn add_rows(text: &mut String, view: View, table: &Table, waits: Waits) {
     }
     let (name, place) = titles(view);
     let _ = writeln!(text, "{name}  {place}");
-    // Threads that wait for work are shown, processes that have no others are not.
+    // A thread that waits for work is shown; a process all of whose threads do is not.
     let has_time =
         |row: &&Row| row.total != 0 || (view == View::Threads && row.activities.sum() != 0);
     for row in table.rows.iter().filter(has_time) {
@@ -87,6 +87,8 @@ fn add_rows(text: &mut String, view: View, table: &Table, waits: Waits) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::{
         commands::top::{
@@ -109,6 +111,7 @@ mod tests {
         })));
         state.update(Update::Window {
             profiles: vec![example_profile("app.py")],
+            looked_at: Duration::ZERO,
             commands: Vec::new(),
             status: Status::default(),
         });

@@ -100,7 +100,7 @@ pub(super) fn columns(view: View, is_wide: bool, waits: Waits) -> Vec<Column> {
         (View::Threads, Waits::WithGil) if is_wide => {
             vec![CPU, GIL_HELD, QUEUE, GIL, WAIT, IDLE, CPU_SINCE]
         }
-        (View::Threads, Waits::WithGil) => vec![CPU, GIL_HELD, GIL, WAIT],
+        (View::Threads, Waits::WithGil) => vec![CPU, GIL_HELD, GIL, WAIT, IDLE],
         (View::Threads, Waits::Sampled) if is_wide => vec![CPU, QUEUE, WAIT, IDLE, CPU_SINCE],
         (View::Threads, Waits::Sampled) => vec![CPU, QUEUE, WAIT, IDLE],
         (View::Processes, Waits::Nothing) => vec![PID, CPU, CPU_SINCE],

@@ -176,6 +176,11 @@ pub(super) struct Stack {
 }
 
 impl Stack {
+    /// What tells it from other stacks of its window.
+    pub(super) fn id(&self) -> *const Frame {
+        self.frames.as_ptr()
+    }
+
     /// How many frames it has.
     pub(super) fn len(&self) -> usize {
         self.frames.len()

@@ -11,7 +11,7 @@ use foldhash::{HashMap, HashSet};
 
 use super::{
     choices::{Detail, Event},
-    frames::{FunctionRef, Functions},
+    frames::{FunctionRef, Functions, Stack},
     window::{Activity, Process, Sample, Scope, Window},
 };
 use crate::profile::{
@@ -65,8 +65,13 @@ pub(super) struct Times {
 }
 
 impl History {
-    /// Adds the profiles of a window.
-    pub(super) fn add(&mut self, profiles: &[Profile], functions: &mut Functions) {
+    /// Adds the profiles of a window, in which threads were looked at for so long.
+    pub(super) fn add(
+        &mut self,
+        profiles: &[Profile],
+        looked_at: Duration,
+        functions: &mut Functions,
+    ) {
         let of = |kind: &Kind| profiles.iter().find(|it| it.kind == kind);
         if let Some(profile) = of(&CPU) {
             self.cpu.add(Window::new(profile, functions));
@@ -74,7 +79,7 @@ impl History {
         if let Some(profile) = of(&wall::KIND) {
             let gil_held = of(&gil_held::KIND);
             self.wall
-                .add(Window::of_passes(profile, gil_held, functions));
+                .add(Window::of_passes(profile, gil_held, looked_at, functions));
         }
         functions.evict_unused();
     }
@@ -124,10 +129,10 @@ impl History {
     /// The share of the last windows in which one of these threads had the GIL, 1 for all of it; [`None`] if
     /// that was not looked at.
     pub(super) fn gil_held(&self, windows: usize, scope: Scope) -> Option<f64> {
-        let elapsed = self.wall.elapsed(windows);
+        let looked_at = self.wall.looked_at(windows);
         let threads = self.threads_with_gil(windows);
         let held = threads.filter(|(pid, tid, _)| scope.has_thread(*pid, *tid));
-        (!elapsed.is_zero()).then(|| ratio(held.map(|(.., time)| time).sum(), elapsed))
+        (!looked_at.is_zero()).then(|| ratio(held.map(|(.., time)| time).sum(), looked_at))
     }
 
     /// Processes and threads that had the GIL in the last windows, with the nanoseconds in each.
@@ -142,10 +147,10 @@ impl Series {
     fn add(&mut self, window: Window) {
         self.since_start.add(&window);
         self.windows.push_back(window);
-        let mut frames: usize = self.windows.iter().map(Window::frames).sum();
+        let mut frames: usize = self.windows.iter().map(|it| it.frames).sum();
         while self.windows.len() > MAX_WINDOWS || (frames > MAX_FRAMES && self.windows.len() > 1) {
             let oldest = self.windows.pop_front();
-            frames -= oldest.as_ref().map_or(0, Window::frames);
+            frames -= oldest.map_or(0, |it| it.frames);
         }
     }
 
@@ -160,6 +165,12 @@ impl Series {
         last.map(|window| window.elapsed).sum()
     }
 
+    /// For how long the last windows have samples, together.
+    pub(super) fn looked_at(&self, windows: usize) -> Duration {
+        let last = self.newest_first().take(windows);
+        last.map(|window| window.looked_at).sum()
+    }
+
     pub(super) fn since_start(&self) -> &Sums {
         &self.since_start
     }
@@ -170,7 +181,7 @@ impl Series {
         let last = self.newest_first().take(windows);
         let samples = last.flat_map(|window| &window.samples);
         let counted = samples.filter(|sample| counted(sample));
-        ratio(counted.map(|it| it.value).sum(), self.elapsed(windows))
+        ratio(counted.map(|it| it.value).sum(), self.looked_at(windows))
     }
 
     /// Samples per second in the last windows.
@@ -183,8 +194,8 @@ impl Series {
 
 impl Sums {
     fn add(&mut self, window: &Window) {
-        let mut seen_functions = HashSet::default();
-        let mut seen_lines = HashSet::default();
+        // Thousands of threads may wait with one stack.
+        let mut stacks = HashMap::<_, (&Stack, u64)>::default();
         for sample in &window.samples {
             let process = &sample.thread.process;
             let pid = process.pid;
@@ -194,25 +205,33 @@ impl Sums {
             *self.threads.entry((pid, sample.thread.tid)).or_default() += sample.value;
             let of_process = self.processes.entry(pid);
             of_process.or_insert_with(|| (Arc::clone(process), 0)).1 += sample.value;
-            for detail in Detail::EACH {
-                seen_functions.clear();
-                seen_lines.clear();
-                for (depth, frame) in sample.stack.shown(detail).enumerate() {
-                    let function = &frame.function;
-                    let times = self.functions.entry((pid, function.clone())).or_default();
-                    let is_first = seen_functions.insert(function);
-                    times.count(detail, depth == 0, is_first, sample.value);
-                    let line = (pid, function.clone(), frame.line);
-                    let times = self.lines.entry(line).or_default();
-                    let is_first = seen_lines.insert(frame);
-                    times.count(detail, depth == 0, is_first, sample.value);
-                }
-            }
+            let stack = stacks.entry((pid, sample.stack.id()));
+            stack.or_insert((&sample.stack, 0)).1 += sample.value;
+        }
+        for ((pid, _), (stack, value)) in stacks {
+            self.add_stack(pid, stack, value);
         }
         keep_longest(&mut self.functions, Times::longest);
         keep_longest(&mut self.lines, Times::longest);
         keep_longest(&mut self.threads, |time| *time);
         keep_longest(&mut self.processes, |(_, time)| *time);
+    }
+
+    fn add_stack(&mut self, pid: u32, stack: &Stack, value: u64) {
+        for detail in Detail::EACH {
+            let mut seen_functions = HashSet::default();
+            let mut seen_lines = HashSet::default();
+            for (depth, frame) in stack.shown(detail).enumerate() {
+                let function = &frame.function;
+                let times = self.functions.entry((pid, function.clone())).or_default();
+                let is_first = seen_functions.insert(function);
+                times.count(detail, depth == 0, is_first, value);
+                let line = (pid, function.clone(), frame.line);
+                let times = self.lines.entry(line).or_default();
+                let is_first = seen_lines.insert(frame);
+                times.count(detail, depth == 0, is_first, value);
+            }
+        }
     }
 }
 
@@ -282,7 +301,7 @@ mod tests {
             for sample in &mut profile.samples {
                 sample.value += number;
             }
-            history.add(&[profile], &mut functions);
+            history.add(&[profile], Duration::ZERO, &mut functions);
         }
         let series = history.series(Event::Cpu);
         assert_eq!(series.newest_first().count(), MAX_WINDOWS);
@@ -312,7 +331,7 @@ mod tests {
         let mut history = History::default();
         let windows = 2 * MAX_WINDOWS as u64;
         for _ in 0..windows {
-            history.add(&[example_profile("app.py")], &mut functions);
+            history.add(&[example_profile("app.py")], Duration::ZERO, &mut functions);
         }
         let sums = history.series(Event::Cpu).since_start();
         let main = sums
@@ -335,19 +354,18 @@ mod tests {
         let mut history = History::default();
         let held = of_kind(example_profile(""), &gil_held::KIND);
         let elapsed = of_kind(example_profile(""), &wall::KIND);
-        history.add(&[example_profile(""), elapsed, held], &mut functions);
+        let looked_at = elapsed.duration / 2;
+        let profiles = [example_profile(""), elapsed, held];
+        history.add(&profiles, looked_at, &mut functions);
         let cpu = history.series(Event::Cpu);
         let load = cpu.load(10, |_| true);
         assert!((load - 4.0 / 10.012).abs() < 1e-9, "{load}");
         assert!((cpu.rate(10) - 400.0 / 10.012).abs() < 1e-9);
         assert!(cpu.load(10, |_| false).abs() < 1e-9);
         let held = |scope| history.gil_held(10, scope);
-        // Of the time in which threads were looked at: as long as the one that was there most.
-        let whole = Duration::from_nanos(example_profile("").total_value());
-        let looked_at = history.wall.elapsed(10);
-        assert!(looked_at < whole && looked_at > whole / 4);
-        let load = whole.as_secs_f64() / looked_at.as_secs_f64();
-        assert!((held(Scope::default()).unwrap() - load).abs() < 1e-9);
+        // Of the time in which threads were looked at.
+        let load = 2.0 * load;
+        assert!((held(Scope::default()).unwrap() - load).abs() < 1e-6);
         let scope = |pid, tid| Scope {
             pid: Some(pid),
             tid: Some(tid),

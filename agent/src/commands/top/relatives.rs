@@ -101,6 +101,8 @@ fn longest_first(times: HashMap<FunctionRef, u64>) -> Vec<(FunctionRef, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::{
         commands::top::{frames::Functions, rows::Key, rows::Table},
@@ -113,7 +115,11 @@ mod tests {
     /// Callers and callees of a function of the example, with their time in sampling periods.
     fn relatives(name: &str) -> (u64, u64, Pairs, Pairs) {
         let mut history = History::default();
-        history.add(&[example_profile("app.py")], &mut Functions::default());
+        history.add(
+            &[example_profile("app.py")],
+            Duration::ZERO,
+            &mut Functions::default(),
+        );
         let query = Query {
             windows: 10,
             ..Query::default()

@@ -68,7 +68,7 @@ pub(super) struct Table {
     pub(super) whole: u64,
     /// How long the last windows were together, in nanoseconds.
     pub(super) elapsed: u64,
-    /// The same of those in which threads were looked at.
+    /// For how long threads were looked at in them, in nanoseconds.
     pub(super) looked_at: u64,
 }
 
@@ -124,12 +124,9 @@ impl Table {
     pub(super) fn new(history: &History, query: &Query<'_>) -> Self {
         let mut sums = HashMap::<Key, Sum>::default();
         let mut table = Self::default();
-        let elapsed = |event| {
-            let elapsed = history.series(event).elapsed(query.windows);
-            u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
-        };
-        table.elapsed = elapsed(query.event);
-        table.looked_at = elapsed(Event::Wall);
+        let nanoseconds = |it: Duration| u64::try_from(it.as_nanos()).unwrap_or(u64::MAX);
+        table.elapsed = nanoseconds(history.series(query.event).elapsed(query.windows));
+        table.looked_at = nanoseconds(history.series(Event::Wall).looked_at(query.windows));
         for (age, window) in query.windows_of(history, query.event) {
             for sample in window.samples.iter().filter(|it| query.scope.has(it)) {
                 let is_idle = sample.activity == Activity::Idle;
@@ -149,6 +146,9 @@ impl Table {
         }
         if matches!(query.view, View::Threads | View::Processes) {
             add_activities(&mut sums, history, query);
+            for sum in sums.values_mut() {
+                sum.total += table.of_elapsed(sum.activities.waiting());
+            }
         }
         for (key, sum) in &mut sums {
             if let Key::Process(pid) = key
@@ -167,6 +167,14 @@ impl Table {
         rows.sort_by(|a, b| query.compare(a, b));
         table.rows = rows;
         table
+    }
+}
+
+impl Table {
+    /// What was seen while threads were looked at, as if that had been all the time.
+    fn of_elapsed(&self, seen: u64) -> u64 {
+        let all = u128::from(seen) * u128::from(self.elapsed) / u128::from(self.looked_at.max(1));
+        u64::try_from(all).unwrap_or(u64::MAX)
     }
 }
 
@@ -219,7 +227,12 @@ impl Activities {
 
     /// All of it.
     pub(super) fn sum(self) -> u64 {
-        self.runs + self.runnable + self.waits_for_gil + self.waits + self.idle
+        self.runs + self.waiting() + self.idle
+    }
+
+    /// All in which they would go on if they could.
+    fn waiting(self) -> u64 {
+        self.runnable + self.waits_for_gil + self.waits
     }
 }
 
@@ -314,9 +327,6 @@ fn add_activities(sums: &mut HashMap<Key, Sum>, history: &History, query: &Query
                 continue;
             }
             sum.activities.add(sample);
-            if is_waiting {
-                sum.total += sample.value;
-            }
             // Of a thread that has no CPU time, where it waits.
             if query.view == View::Threads && sum.own == 0 {
                 sum.add_leaf(sample, query.detail);

@@ -7,7 +7,9 @@
 use std::{
     collections::HashMap,
     future::pending,
+    mem,
     num::NonZeroU32,
+    sync::atomic::Ordering,
     time::{Duration, Instant},
 };
 
@@ -108,9 +110,18 @@ struct Sampling {
     /// When the present window began.
     began: Began,
     /// The profiles of the last window, which are being built.
-    building: Option<oneshot::Receiver<Vec<Profile>>>,
+    building: Option<oneshot::Receiver<Built>>,
+    /// The time that all passes by the end of the last window stand for.
+    looked_at: Duration,
     schedule: EvictionSchedule,
     forgotten: Instant,
+}
+
+/// The profiles of a window, and for how long threads were looked at.
+#[derive(Default)]
+struct Built {
+    profiles: Vec<Profile>,
+    looked_at: Duration,
 }
 
 /// What ends it.
@@ -243,6 +254,7 @@ impl Sampler {
             started,
             began,
             building: None,
+            looked_at: Duration::ZERO,
             schedule: EvictionSchedule::new(began.at),
             forgotten: began.at,
         };
@@ -290,6 +302,12 @@ impl Sampler {
 impl Sampling {
     /// Ends the window, has its profiles built, and begins the next one.
     async fn end_window(&mut self) -> Result<()> {
+        // Those that end meanwhile are of the next window, most likely.
+        let passes = self.session.pass_status();
+        let looked_at = passes.map_or(0, |it| it.elapsed_ns.load(Ordering::Relaxed));
+        let looked_at = Duration::from_nanos(looked_at);
+        let before = mem::replace(&mut self.looked_at, looked_at);
+        let looked_at = looked_at.saturating_sub(before);
         let window = self.session.take_window(&mut self.commands).await?;
         let about = self.began.about(self.settings.periods);
         self.began = Began::now();
@@ -301,9 +319,12 @@ impl Sampling {
         };
         self.building = Some(self.session.profiles.run(move |profiles| {
             let kinds = kinds.into_iter();
-            kinds
-                .map(|kind| profiles.profile_of(&window, &about.of_kind(kind), &filter))
-                .collect()
+            let profiles =
+                kinds.map(|kind| profiles.profile_of(&window, &about.of_kind(kind), &filter));
+            Built {
+                profiles: profiles.collect(),
+                looked_at,
+            }
         }));
         self.evict();
         Ok(())
@@ -334,11 +355,16 @@ impl Sampling {
         }
     }
 
-    async fn send(&mut self, updates: &mpsc::Sender<Update>, profiles: Vec<Profile>) -> Result<()> {
+    async fn send(&mut self, updates: &mpsc::Sender<Update>, built: Built) -> Result<()> {
+        let Built {
+            profiles,
+            looked_at,
+        } = built;
         let status = self.status(&profiles);
         let commands = self.commands.0.drain().collect();
         let update = Update::Window {
             profiles,
+            looked_at,
             commands,
             status,
         };
@@ -364,10 +390,10 @@ impl Sampling {
         self.session.bpf.stop()?;
         for _ in 0..2 {
             if let Some(building) = self.building.take()
-                && let Ok(Ok(profiles)) = timeout(LAST_LIMIT, building).await
+                && let Ok(Ok(built)) = timeout(LAST_LIMIT, building).await
             {
                 // Nobody may listen any more.
-                let _ = self.send(updates, profiles).await;
+                let _ = self.send(updates, built).await;
             }
             self.end_window().await?;
         }
@@ -396,7 +422,7 @@ impl Ends {
 }
 
 /// Waits for profiles that are being built; for ever where there are none.
-async fn built(building: Option<&mut oneshot::Receiver<Vec<Profile>>>) -> Vec<Profile> {
+async fn built(building: Option<&mut oneshot::Receiver<Built>>) -> Built {
     match building {
         Some(building) => building.await.unwrap_or_default(),
         None => pending().await,

@@ -158,10 +158,11 @@ impl State {
             Update::Started(subject) => self.subject = *subject,
             Update::Window {
                 profiles,
+                looked_at,
                 commands,
                 status,
             } => {
-                self.history.add(&profiles, &mut self.functions);
+                self.history.add(&profiles, looked_at, &mut self.functions);
                 self.history.add_commands(commands);
                 self.elapsed += profiles.first().map_or(Duration::ZERO, |it| it.duration);
                 self.statuses = [status, self.statuses[0]];
@@ -202,7 +203,11 @@ impl State {
             Action::Suspend => return Outcome::Suspend,
             Action::Back => return self.back(),
             Action::Open => self.open(),
-            Action::Move(to) => self.move_cursor(to),
+            Action::Move(to) => {
+                self.move_cursor(to);
+                self.scroll();
+                return Outcome::GoOn;
+            }
             Action::View(view) => self.view(view),
             Action::NextView => self.next_view(),
             Action::Sort(sort) => self.sort = sort,

@@ -13,6 +13,8 @@ pub(super) enum Update {
     Window {
         /// A profile of each kind that is sampled.
         profiles: Vec<Profile>,
+        /// For how long threads were looked at, by passes that each stand for a period.
+        looked_at: Duration,
         /// Command lines of processes that were examined meanwhile.
         commands: Vec<(u32, String)>,
         status: Status,

@@ -14,13 +14,17 @@ use crate::{
 /// A window of one kind of time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Window {
-    /// How long it was; of elapsed time, for how long threads were looked at.
+    /// How long it was.
     pub(super) elapsed: Duration,
+    /// For how long that is in its samples: as long, or as passes stand for which were made in it.
+    pub(super) looked_at: Duration,
     pub(super) samples: Vec<Sample>,
     /// How many were taken.
     pub(super) taken: u64,
     /// Nanoseconds with the GIL, by process and thread.
     pub(super) gil_held: Vec<(u32, u32, u64)>,
+    /// How many frames its stacks have, which is what takes memory, and one more for each sample.
+    pub(super) frames: usize,
 }
 
 /// Equal samples.
@@ -118,9 +122,13 @@ impl Window {
                 collects_garbage: markers.collects_garbage,
             }
         });
+        let samples: Vec<_> = samples.collect();
+        let frames: usize = stacks.values().map(Stack::len).sum();
         Self {
             elapsed: profile.duration,
-            samples: samples.collect(),
+            looked_at: profile.duration,
+            frames: frames + samples.len(),
+            samples,
             taken: profile.total(),
             gil_held: Vec::new(),
         }
@@ -129,18 +137,15 @@ impl Window {
     /// From the profiles of elapsed time and of the time with the GIL.
     ///
     /// Each pass stands for a period, and where there are few, theirs are together longer or shorter than the
-    /// window: what a thread has that was there at each of them is what shares are of.
+    /// window.
     pub(super) fn of_passes(
         profile: &Profile,
         gil_held: Option<&Profile>,
+        looked_at: Duration,
         functions: &mut Functions,
     ) -> Self {
         let mut window = Self::new(profile, functions);
-        let mut times = HashMap::default();
-        for sample in &window.samples {
-            *times.entry(sample.thread.tid).or_default() += sample.value;
-        }
-        window.elapsed = Duration::from_nanos(times.into_values().max().unwrap_or(0));
+        window.looked_at = looked_at;
         if let Some(profile) = gil_held {
             let held = profile.samples.iter().map(|sample| {
                 let thread = &profile.threads[sample.thread.0 as usize];
@@ -150,11 +155,6 @@ impl Window {
             window.gil_held = held.collect();
         }
         window
-    }
-
-    /// How many frames its stacks have, which is what takes memory.
-    pub(super) fn frames(&self) -> usize {
-        self.samples.iter().map(|it| 1 + it.stack.len()).sum()
     }
 }
 

@@ -156,7 +156,7 @@ fn waits_have_their_holders_and_deadlocks_are_the_first_line() {
         let document = json(target.pid(), "");
         assert_deadlock(interpreter, target.pid(), &document);
     });
-    machine::for_each_kind_alone_that(has_fair_gil, |interpreter| {
+    machine::for_each_kind_in_turn_that(has_fair_gil, |interpreter| {
         let target = Target::start(interpreter, "threads");
         let all = tids(target.pid());
         let (mut waiting, mut held) = (0, 0);

@@ -100,7 +100,7 @@ fn no_stack_is_impossible_of_threads_that_wait_shortly() {
 #[test]
 fn no_stack_is_impossible_of_a_thread_that_runs() {
     let _machine = machine::alone();
-    machine::for_each_kind_alone(|interpreter| {
+    machine::for_each_kind_in_turn(|interpreter| {
         let target = start_on_own_processor(interpreter, "short_calls");
         let tally = judged(interpreter, "short_calls", || {
             let output = output_of_other_processor(target.pid(), "--json");

@@ -18,7 +18,7 @@ const DUMPS_OF_CONVOY: usize = 16;
 #[test]
 fn who_waits_for_the_gil_has_the_thread_that_holds_it() {
     let _machine = machine::alone();
-    machine::for_each_kind_alone_that(has_fair_gil, |interpreter| {
+    machine::for_each_kind_in_turn_that(has_fair_gil, |interpreter| {
         let target = Target::start(interpreter, "threads");
         let all = tids(target.pid());
         let (mut waiting, mut held, mut holding) = (0, 0, 0);
@@ -59,7 +59,7 @@ fn who_waits_for_the_gil_has_the_thread_that_holds_it() {
 #[test]
 fn a_thread_that_sleeps_with_the_gil_is_the_one_that_holds_it() {
     let _machine = machine::alone();
-    machine::for_each_kind_alone_that(has_gil, |interpreter| {
+    machine::for_each_kind_in_turn_that(has_gil, |interpreter| {
         let target = Target::start(interpreter, "gil_holders");
         let seen = (0..60).find_map(|_| {
             let threads = threads(target.pid(), "");

@@ -43,6 +43,7 @@ impl Shown {
     fn window(&mut self, profiles: &[Profile]) {
         self.state.update(Update::Window {
             profiles: profiles.to_vec(),
+            looked_at: profiles.first().map_or(Duration::ZERO, |it| it.duration),
             commands: Vec::new(),
             status: Status::default(),
         });
@@ -96,26 +97,16 @@ fn subject() -> Subject {
     }
 }
 
-/// Elapsed time of threads, of which the first one is there all the time.
-fn elapsed(example: Profile, waits: &[(usize, &str)]) -> Profile {
-    let mut profile = of_kind(with_waits(example, waits), &wall::KIND);
-    let thread = profile.samples[0].thread;
-    let samples = profile.samples.iter().filter(|it| it.thread == thread);
-    let seen = Duration::from_nanos(samples.map(|it| it.value).sum());
-    let missing = profile.duration.checked_sub(seen).unwrap();
-    profile.samples[0].value += u64::try_from(missing.as_nanos()).unwrap();
-    profile
-}
-
 fn profiles() -> Vec<Profile> {
     let waits = [
         (0, "[waiting: gil]"),
         (6, "[waiting: sleep]"),
         (7, "[runnable]"),
     ];
+    let elapsed = with_waits(example_profile("/srv/app.py"), &waits);
     vec![
         example_profile("/srv/app.py"),
-        elapsed(example_profile("/srv/app.py"), &waits),
+        of_kind(elapsed, &wall::KIND),
         of_kind(example_profile("/srv/app.py"), &gil_held::KIND),
     ]
 }
@@ -128,7 +119,7 @@ fn a_small_screen_has_the_busiest_functions_and_the_keys() {
     assert_eq!(lines.len(), 24);
     assert!(lines[0].starts_with("python3.12 (pid 4242, CPython 3.12.1)  python3 /srv/app.py"));
     assert!(lines[0].ends_with("10 s"));
-    assert!(lines[1].starts_with("CPU 40.0%  GIL held 40%  wait: GIL 0.9 CPU"));
+    assert!(lines[1].starts_with("CPU 40.0%  GIL held 40%  wait: GIL 0.1 CPU"));
     assert_eq!(
         lines[2],
         "[1 functions] 2 lines  3 threads   CPU time, last 10 s, by self"
@@ -312,9 +303,10 @@ fn the_processes_of_a_host_have_their_gil_and_their_waits() {
         ..Subject::default()
     };
     let example = || example_processes("/srv/app.py");
+    let elapsed = with_waits(example(), &[(0, "[waiting: gil]")]);
     let profiles = [
         example(),
-        elapsed(example(), &[(0, "[waiting: gil]")]),
+        of_kind(elapsed, &wall::KIND),
         of_kind(example(), &gil_held::KIND),
     ];
     let mut shown = Shown::new((80, 24), host, &profiles);
@@ -322,15 +314,15 @@ fn the_processes_of_a_host_have_their_gil_and_their_waits() {
     let lines = shown.lines();
     println!("{}", lines.join("\n"));
     // The share of a host's GILs together means nothing.
-    assert!(lines[1].contains("  wait: GIL 0.9") && !lines[1].contains("held"));
+    assert!(lines[1].contains("  wait: GIL 0.1") && !lines[1].contains("held"));
     assert!(lines[3].starts_with("    pid    CPU%   held%    GIL%   wait%  trend"));
-    assert!(lines[4].starts_with("   4242    40.0    40.0    87.2     0.0  "));
+    assert!(lines[4].starts_with("   4242    40.0    40.0    12.0     0.0  "));
     shown.press(&[KeyCode::Char('t')]);
     assert!(shown.lines()[2].ends_with("by total"));
     shown.press(&[KeyCode::Enter]);
-    assert!(shown.lines()[1].contains("  GIL held 40%  wait: GIL 0.9"));
+    assert!(shown.lines()[1].contains("  GIL held 40%  wait: GIL 0.1"));
     shown.press(&[KeyCode::Char('3')]);
-    assert!(shown.lines()[3].starts_with("  CPU%   held%    GIL%   wait%"));
+    assert!(shown.lines()[3].starts_with("  CPU%   held%    GIL%   wait%   idle%"));
 }
 
 #[test]
