@@ -1,7 +1,7 @@
 //! The kernel's iterator over tasks, and the programs that run for each of them.
 //!
-//! The kernel can leave out all but one process (Linux 6.1 and later), where it cannot, the programs do; or all but one
-//! thread (6.12 and later, and 6.1 and 6.6 with its correction). aya's loader can ask for neither.
+//! The kernel can leave out all but one process (Linux 6.1 and later; the programs do it where it cannot), or all but
+//! one thread (6.12 and later, and 6.1 and 6.6 with its correction). aya's loader can ask for neither.
 
 use std::{
     fs::File,

@@ -150,7 +150,7 @@ impl ThreadVisits {
         }
         let [own, first] = [rustix::thread::gettid(), rustix::process::getpid()]
             .map(|id| id.as_raw_pid().cast_unsigned());
-        let is_selected = self.select(own).is_ok_and(|is_selected| is_selected);
+        let is_selected = matches!(self.select(own), Ok(true));
         let visits_own = |tid| {
             let mut visited = Vec::new();
             self.read_ones.read_thread(tid, &mut visited).is_ok()

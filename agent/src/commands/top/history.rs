@@ -218,9 +218,11 @@ impl Sums {
     }
 
     fn add_stack(&mut self, pid: u32, stack: &Stack, value: u64) {
+        let mut seen_functions = HashSet::default();
+        let mut seen_lines = HashSet::default();
         for detail in Detail::EACH {
-            let mut seen_functions = HashSet::default();
-            let mut seen_lines = HashSet::default();
+            seen_functions.clear();
+            seen_lines.clear();
             for (depth, frame) in stack.shown(detail).enumerate() {
                 let function = &frame.function;
                 let times = self.functions.entry((pid, function.clone())).or_default();
