@@ -335,6 +335,15 @@ pub struct Layout {
     pub exception: ExceptionLayout,
 }
 
+impl Layout {
+    /// Whether the interpreter was built to run without a GIL.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_free_threaded(&self) -> bool {
+        self.object.gc_head == 0
+    }
+}
+
 #[cfg(feature = "user")]
 // SAFETY: made of `u16` alone, so without padding and valid for any bytes.
 unsafe impl aya::Pod for Layout {}

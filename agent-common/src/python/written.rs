@@ -28,8 +28,7 @@ const FREE_THREADED_GC_BITS: u64 = 11;
 #[inline(always)]
 #[must_use]
 pub fn written_part<M: UserMemory>(memory: &M, layout: &Layout, address: UserAddr) -> MemoryType {
-    let head = u64::from(layout.object.gc_head);
-    if head == 0 {
+    if layout.is_free_threaded() {
         for offset in FREE_THREADED_COUNTS {
             if class_flags(memory, layout, address.0.wrapping_sub(offset)).is_some() {
                 return MemoryType::REFERENCE_COUNT;
@@ -44,6 +43,7 @@ pub fn written_part<M: UserMemory>(memory: &M, layout: &Layout, address: UserAdd
     if class_flags(memory, layout, address.0).is_some() {
         return MemoryType::REFERENCE_COUNT;
     }
+    let head = u64::from(layout.object.gc_head);
     for words in 1..=GC_HEAD_WORDS {
         let object = address.0.wrapping_add(8 * words);
         if 8 * words <= head

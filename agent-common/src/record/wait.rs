@@ -34,6 +34,8 @@ impl WaitReason {
     pub const PAGE_FAULT: Self = Self(10);
     /// A completion of `io_uring`.
     pub const IO_URING: Self = Self(11);
+    /// The threads of a free-threaded interpreter that one of them has stopped, or is about to.
+    pub const STOP_THE_WORLD: Self = Self(12);
     /// Something else in the kernel.
-    pub const OTHER: Self = Self(12);
+    pub const OTHER: Self = Self(13);
 }

@@ -45,7 +45,7 @@ impl IdleThreads {
     ) -> bool {
         if matches!(
             key.wait,
-            WaitReason::NONE | WaitReason::RUNNABLE | WaitReason::GIL
+            WaitReason::NONE | WaitReason::RUNNABLE | WaitReason::GIL | WaitReason::STOP_THE_WORLD
         ) {
             return false;
         }

@@ -70,6 +70,8 @@ pub enum Wait {
     PageFault,
     /// It waits for a completion of `io_uring`.
     IoUring,
+    /// It is stopped as all threads of its free-threaded interpreter are, or waits for the others to stop.
+    StopTheWorld,
     /// It waits for something else.
     Other,
 }
@@ -78,7 +80,7 @@ pub enum Wait {
 type Row = (Wait, WaitReason, &'static str, &'static str);
 
 #[rustfmt::skip]
-const ROWS: [Row; 12] = [
+const ROWS: [Row; 13] = [
     (Wait::Runnable, WaitReason::RUNNABLE, "runnable", "[runnable]"),
     (Wait::Gil, WaitReason::GIL, "gil", "[waiting: gil]"),
     (Wait::Lock, WaitReason::LOCK, "lock", "[waiting: lock]"),
@@ -90,6 +92,7 @@ const ROWS: [Row; 12] = [
     (Wait::Child, WaitReason::CHILD, "child", "[waiting: child]"),
     (Wait::PageFault, WaitReason::PAGE_FAULT, "page fault", "[waiting: page fault]"),
     (Wait::IoUring, WaitReason::IO_URING, "io_uring", "[waiting: io_uring]"),
+    (Wait::StopTheWorld, WaitReason::STOP_THE_WORLD, "stop-the-world", "[waiting: stop-the-world]"),
     OTHER,
 ];
 

@@ -39,7 +39,8 @@ use crate::{
         Interpreter,
         gil::{Gil, GilWords},
         remote::{
-            Lock, LockReader, Target, ThreadListError, thread_states_until_error, word_of_lock,
+            Lock, LockReader, StopWait, Target, ThreadListError, find_request, requester,
+            thread_states_until_error, word_of_lock,
         },
     },
 };
@@ -217,6 +218,11 @@ impl<S: Source> Reader<'_, S> {
                 gil_holder = gil.and_then(|gil| self.holder(gil));
             }
             (WaitReason::LOCK, Some(word)) => {
+                if let Some(stop) = self.stop(states, word, &registers) {
+                    sample.wait = WaitReason::STOP_THE_WORLD;
+                    let holder = self.stopper(stop);
+                    return ProvedStack::of_core(sample, 0, holder);
+                }
                 let name = self.lock(tid, thread_id, states, word, registers.stack_pointer());
                 let named = NamedLock::new(SEED, self.core.pid(), &name);
                 self.batch.add_reference(&named.record);
@@ -276,6 +282,27 @@ impl<S: Source> Reader<'_, S> {
         }
         let thread_id = self.core.word(state.field(layout.thread.thread_id)).ok()?;
         self.tids.get(&thread_id).copied()
+    }
+
+    /// What a thread waited for that waited for this word, if that was because the threads of its interpreter were stopped
+    /// or were to be.
+    fn stop(&self, states: &[ThreadState], word: u64, registers: &Registers) -> Option<StopWait> {
+        let layout = &self.python.as_ref()?.target.layout;
+        let word = word_of_lock(self.core, word, registers.stack_pointer());
+        StopWait::of(self.core, layout, states, word)
+    }
+
+    /// The thread that had stopped another one.
+    fn stopper(&self, stop: StopWait) -> Option<u32> {
+        let layout = &self.python.as_ref()?.target.layout;
+        let StopWait { state, request } = stop;
+        let request = request.or_else(|| find_request(self.core, layout, state.interpreter))?;
+        let requester = requester(self.core, layout, request, state.interpreter)?;
+        if requester == state.address {
+            return None;
+        }
+        let thread_id = self.core.word(requester.field(layout.thread.thread_id));
+        self.tids.get(&thread_id.ok()?).copied()
     }
 
     /// The name of the lock for whose word a thread waited.

@@ -280,10 +280,13 @@ pub(super) fn full_name(variable: Option<String>, lock: &Lock) -> String {
     with_address(&base_name(variable, lock), lock.address)
 }
 
-/// The name without the address: `Pool.jobs (Queue)`, or `Lock`.
+/// The name without the address: `Pool.jobs (Queue)`, `Lock`, or `critical section of dict`.
 fn base_name(variable: Option<String>, lock: &Lock) -> String {
     let class = lock.class.as_deref().unwrap_or(UNKNOWN_CLASS);
-    let class = shortened(class, CLASS_WIDTH);
+    let mut class = shortened(class, CLASS_WIDTH);
+    if lock.is_critical_section {
+        class = format!("critical section of {class}").into();
+    }
     match variable {
         Some(variable) => format!("{} ({class})", shortened(&variable, VARIABLE_WIDTH)),
         None => class.into_owned(),

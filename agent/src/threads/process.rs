@@ -32,13 +32,27 @@ use super::{
 use crate::{
     process::Process,
     python::{
-        gil::{Gil, GilLocation, GilWords},
-        remote::{Lock, LockReader, Target, thread_states, word_of_lock},
+        gil::{Gil, GilLocation, GilWords, MAX_GILS},
+        remote::{
+            Lock, LockReader, StopWait, Target, find_request, requester, thread_states,
+            word_of_lock,
+        },
     },
 };
 
 /// Time after which the list of thread states is read again for threads that had none.
 const LIST_AGAIN: Duration = Duration::from_secs(1);
+
+/// Time after which it is looked again for who has stopped the threads of an interpreter.
+const SEARCH_AGAIN: Duration = Duration::from_secs(1);
+
+/// What a thread of a free-threaded interpreter waits for that is stopped, or stops the others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stop {
+    wait: StopWait,
+    /// The thread state of the thread that has requested it, where that is known.
+    requester: Option<UserAddr>,
+}
 
 /// A process whose threads are visited.
 pub(super) struct VisitedProcess {
@@ -52,6 +66,9 @@ pub(super) struct VisitedProcess {
     gil: Option<GilWords>,
     gil_location: GilLocation,
     pub(super) locks: KnownLocks,
+    /// Where free-threaded interpreters note that their threads are to be stopped, by interpreter.
+    requests: HashMap<u64, UserAddr>,
+    requests_searched: Option<Instant>,
     /// What the maps said of it.
     tracked: TrackedProcess,
     /// Its thread states by `pthread_self()`, and when they were listed.
@@ -75,6 +92,8 @@ impl VisitedProcess {
             gil: None,
             gil_location: GilLocation::default(),
             locks: KnownLocks::new(locks),
+            requests: HashMap::new(),
+            requests_searched: None,
             memory: PageCache::new(opened),
             code: ProcessCode::default(),
             symbols: KnownCode::default(),
@@ -116,6 +135,7 @@ impl VisitedProcess {
             self.symbols.clear();
             self.states.clear();
             self.listed = None;
+            self.requests.clear();
         }
         self.tracked = tracked;
         true
@@ -163,14 +183,71 @@ impl VisitedProcess {
         thread_id: u64,
         scratch: &mut Scratch,
     ) -> Option<Lock> {
-        let word = awaited_word(registers)?;
-        let word = word_of_lock(&self.memory, word, registers.stack_pointer());
+        let word = self.awaited_lock(registers)?;
         let state = self.states(thread_id, false).first().map(|it| it.address);
         let (Some(interpreter), Some(state)) = (&self.interpreter, state) else {
             return Some(Lock::at(word));
         };
         let mut reader = LockReader::new(&self.memory, scratch, &interpreter.layout);
         Some(reader.find(state, word))
+    }
+
+    /// What a thread with this `pthread_self()` waits for that waits for a lock, if that is because the threads of its
+    /// interpreter are stopped or are to be.
+    pub(super) fn stop(&mut self, registers: &Registers, thread_id: u64) -> Option<Stop> {
+        let layout = self.interpreter.as_ref()?.layout;
+        if !layout.is_free_threaded() {
+            return None;
+        }
+        let word = self.awaited_lock(registers)?;
+        let states = self.states(thread_id, false).to_vec();
+        let wait = StopWait::of(&self.memory, &layout, &states, word)?;
+        let interpreter = wait.state.interpreter;
+        if let Some(request) = wait.request {
+            self.requests.insert(interpreter.0, request);
+        }
+        // With the stack, so that a copy of its pages has this too.
+        let request = self.requests.get(&interpreter.0);
+        let requester = request.and_then(|it| requester(&self.memory, &layout, *it, interpreter));
+        Some(Stop { wait, requester })
+    }
+
+    /// The thread that has stopped another one; [`None`] of the one that stops the others, and where that is not known.
+    pub(super) fn stopper(&mut self, stop: Stop) -> Option<HolderPointer> {
+        let layout = self.interpreter.as_ref()?.layout;
+        let StopWait { state, .. } = stop.wait;
+        let requester = match stop.requester {
+            Some(requester) => requester,
+            None => self.find_requester(&layout, state.interpreter)?,
+        };
+        if requester == state.address {
+            return None;
+        }
+        let thread_id = self.memory.word(requester.field(layout.thread.thread_id));
+        Some(self.holder_with(thread_id.ok()?))
+    }
+
+    /// Looks for the request of an interpreter, if that is due.
+    fn find_requester(&mut self, layout: &Layout, interpreter: UserAddr) -> Option<UserAddr> {
+        let is_due = self
+            .requests_searched
+            .is_none_or(|at| at.elapsed() >= SEARCH_AGAIN);
+        if self.memory.is_snapshot() || !is_due {
+            return None;
+        }
+        self.requests_searched = Some(Instant::now());
+        let request = find_request(&self.memory, layout, interpreter)?;
+        if self.requests.len() >= MAX_GILS {
+            self.requests.clear();
+        }
+        self.requests.insert(interpreter.0, request);
+        requester(&self.memory, layout, request, interpreter)
+    }
+
+    /// The word of the lock for which a thread waits.
+    fn awaited_lock(&self, registers: &Registers) -> Option<u64> {
+        let word = awaited_word(registers)?;
+        Some(word_of_lock(&self.memory, word, registers.stack_pointer()))
     }
 
     /// Looks up the name of a lock of it.

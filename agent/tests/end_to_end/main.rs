@@ -37,6 +37,7 @@ mod faults;
 mod filters;
 mod folded;
 mod followed;
+mod free_threaded;
 mod fuse;
 mod garbage;
 mod gil;

@@ -176,6 +176,12 @@ impl Text<'_> {
                 format!("waiting for the GIL, held by {holder}")
             }
             ("gil", None, _) => "waiting for the GIL".to_owned(),
+            ("stop-the-world", Some(stopper), _) => {
+                format!(
+                    "stopped by {} (stop-the-world)",
+                    self.document.thread_text(stopper)
+                )
+            }
             ("lock", _, Some(lock)) => waiting_for_lock(lock),
             ("other", ..) => "waiting".to_owned(),
             _ => format!("waiting: {wait}"),
@@ -363,6 +369,22 @@ mod tests {
                 tasks_note: None,
             }],
         }
+    }
+
+    #[test]
+    fn who_has_stopped_a_thread_is_said() {
+        let document = document();
+        let stopped = DumpedThread {
+            gil_holder: Some(7),
+            ..thread(11, "stopped", Some("stop-the-world"))
+        };
+        let stops = thread(7, "MainThread", Some("stop-the-world"));
+        let text = document.text(Colours::NONE);
+        assert_eq!(
+            text.state(&stopped),
+            "stopped by 7 \"MainThread\" (stop-the-world)"
+        );
+        assert_eq!(text.state(&stops), "waiting: stop-the-world");
     }
 
     #[test]

@@ -1,13 +1,18 @@
 //! `agent gil`: which threads of a process hold the GIL, which wait for it, and where.
+//!
+//! Where there is no GIL, which threads stop the others.
 
 mod profiles;
 mod table;
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
-use self::{profiles::Profiles, table::Table};
+use self::{
+    profiles::Profiles,
+    table::{Subject, Table},
+};
 use super::{cli::WaitOptions, sampling, standard_output::print};
 use crate::{
     profile::kinds::{gil, gil_held, wall},
@@ -35,13 +40,13 @@ pub(super) async fn run(options: &WaitOptions) -> Result<ExitCode> {
         Ok(())
     });
     let profiles = Profiles::new(profiles.await?)?;
-    if !has_gil && profiles.blamed.samples.is_empty() {
-        // It can be switched on when such a program runs.
-        bail!(
-            "process {pid} runs without a GIL, as this build of Python does: `agent --pid {pid} --event \
-             wall` shows what its threads wait for"
-        );
-    }
-    print(Table::new(&profiles, &times))?;
+    // It can be switched on when a program of a build without one runs.
+    let has_gil = has_gil || !profiles.held.samples.is_empty();
+    let subject = if has_gil {
+        Subject::Gil
+    } else {
+        Subject::StopTheWorld
+    };
+    print(Table::new(&profiles, &times, subject))?;
     Ok(ExitCode::SUCCESS)
 }

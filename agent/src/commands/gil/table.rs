@@ -19,8 +19,18 @@ const BLOCKED: usize = 3;
 const NAME_WIDTH: usize = 30;
 const PLACE_WIDTH: usize = 44;
 
+/// For what threads keep each other waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// The GIL.
+    Gil,
+    /// Without a GIL: that one of them stops all others.
+    StopTheWorld,
+}
+
 /// What threads did with the GIL, and where they kept others waiting for it.
 pub(super) struct Table {
+    subject: Subject,
     head: String,
     threads: Vec<ThreadRow>,
     places: Vec<PlaceRow>,
@@ -53,7 +63,7 @@ struct PlaceRow {
 }
 
 impl Table {
-    pub(super) fn new(profiles: &Profiles, times: &GilTimes) -> Self {
+    pub(super) fn new(profiles: &Profiles, times: &GilTimes, subject: Subject) -> Self {
         let Profiles {
             elapsed,
             blamed,
@@ -77,7 +87,8 @@ impl Table {
             }));
         };
         for sample in &elapsed.samples {
-            let waits = elapsed.wait_of(sample) == Some(Wait::Gil);
+            let wait = elapsed.wait_of(sample);
+            let waits = matches!(wait, Some(Wait::Gil | Wait::StopTheWorld));
             row(elapsed, sample, &|row| {
                 row.waited += if waits { sample.value } else { 0 };
             });
@@ -88,8 +99,25 @@ impl Table {
         let mut threads: Vec<_> = threads.into_values().collect();
         threads.sort_by_key(|row| (Reverse((row.held, row.waited)), row.tid));
         let waited = blamed.total_value();
+        let what = match subject {
+            Subject::Gil => {
+                let nanoseconds = u64::try_from(elapsed.duration.as_nanos()).unwrap_or(u64::MAX);
+                format!(
+                    "the GIL was held {:.1}% of the time, and threads waited for it {}",
+                    percent(held.total_value(), nanoseconds),
+                    text(waited)
+                )
+            }
+            Subject::StopTheWorld => {
+                format!(
+                    "there is no GIL, and threads were stopped by others for {}",
+                    text(waited)
+                )
+            }
+        };
         Self {
-            head: head(elapsed, held.total_value(), waited, threads.len()),
+            subject,
+            head: head(elapsed, &what, threads.len()),
             threads,
             places: places(blamed),
             waited,
@@ -98,19 +126,12 @@ impl Table {
 }
 
 /// The first sentence.
-fn head(elapsed: &Profile, held: u64, waited: u64, threads: usize) -> String {
+fn head(elapsed: &Profile, what: &str, threads: usize) -> String {
     let process = elapsed.processes.first();
     let name = process.map_or_else(String::new, subject_text);
-    let duration = elapsed.duration;
-    let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let threads = format!("{threads} {}", plural(threads as u64, "thread", "threads"));
-    let seconds = duration.as_secs_f64();
-    format!(
-        "{name}: {threads} in {seconds:.1} s; the GIL was held {:.1}% of the time, and threads waited \
-         for it {}",
-        percent(held, nanoseconds),
-        text(waited),
-    )
+    let seconds = elapsed.duration.as_secs_f64();
+    format!("{name}: {threads} in {seconds:.1} s; {what}")
 }
 
 /// Where threads held it while others waited, the longest first.
@@ -156,26 +177,39 @@ fn places(blamed: &Profile) -> Vec<PlaceRow> {
     rows
 }
 
-impl fmt::Display for Table {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "{}", self.head)?;
-        writeln!(
-            formatter,
-            "\n{:>8}  {:>8}  {:>12}  {:>12}  thread",
-            "held", "waited", "longest hold", "longest wait"
-        )?;
+impl Table {
+    fn write_threads(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = |texts: [&str; 4]| match self.subject {
+            Subject::Gil => {
+                let [held, waited, longest_held, longest_waited] = texts;
+                format!("{held:>8}  {waited:>8}  {longest_held:>12}  {longest_waited:>12}")
+            }
+            Subject::StopTheWorld => format!("{:>8}  {:>12}", texts[1], texts[3]),
+        };
+        let heads = match self.subject {
+            Subject::Gil => ["held", "waited", "longest hold", "longest wait"],
+            Subject::StopTheWorld => ["", "stopped", "", "longest stop"],
+        };
+        writeln!(formatter, "\n{}  thread", columns(heads))?;
         for row in self.threads.iter().take(THREAD_ROWS) {
+            let times = [row.held, row.waited, row.longest_held, row.longest_waited];
+            let times = times.map(text);
             writeln!(
                 formatter,
-                "{:>8}  {:>8}  {:>12}  {:>12}  {} ({})",
-                text(row.held),
-                text(row.waited),
-                text(row.longest_held),
-                text(row.longest_waited),
+                "{}  {} ({})",
+                columns(times.each_ref().map(String::as_str)),
                 shortened(&printable(&row.name), NAME_WIDTH),
                 row.tid
             )?;
         }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "{}", self.head)?;
+        self.write_threads(formatter)?;
         more_rows(
             formatter,
             self.threads.len(),
@@ -184,13 +218,20 @@ impl fmt::Display for Table {
             "threads",
         )?;
         if self.places.is_empty() {
-            return writeln!(formatter, "\nNo thread waited for the GIL.");
+            return writeln!(
+                formatter,
+                "\n{}",
+                match self.subject {
+                    Subject::Gil => "No thread waited for the GIL.",
+                    Subject::StopTheWorld => "No thread was stopped by another one.",
+                }
+            );
         }
-        writeln!(
-            formatter,
-            "\n{:>14}  held in, while others waited",
-            "waited"
-        )?;
+        let (waited, place) = match self.subject {
+            Subject::Gil => ("waited", "held in, while others waited"),
+            Subject::StopTheWorld => ("stopped", "others in"),
+        };
+        writeln!(formatter, "\n{waited:>14}  {place}")?;
         for row in self.places.iter().take(PLACE_ROWS) {
             let share = percent(row.waited, self.waited);
             write!(formatter, "{share:>5.1}% {:>8}  ", text(row.waited))?;
@@ -262,7 +303,7 @@ mod tests {
         let times = GilTimes::default();
         times.add(4242, 4242, 70 * PERIOD_NS, true, false);
         times.add(4242, 4243, 50 * PERIOD_NS, false, true);
-        let text = Table::new(&profiles(), &times).to_string();
+        let text = Table::new(&profiles(), &times, Subject::Gil).to_string();
         assert_eq!(
             text,
             "\
@@ -288,10 +329,35 @@ and threads waited for it 2.15 s
     }
 
     #[test]
+    fn without_a_gil_it_says_who_stops_the_others() {
+        let waits = [(6, "[waiting: stop-the-world]"), (8, "[waiting: lock]")];
+        let elapsed = with_waits(example_profile("app.py"), &waits);
+        let profiles = Profiles {
+            elapsed: of_kind(elapsed, &wall::KIND),
+            ..profiles()
+        };
+        let times = GilTimes::default();
+        times.add(4242, 4243, 50 * PERIOD_NS, false, true);
+        let text = Table::new(&profiles, &times, Subject::StopTheWorld).to_string();
+        let begin = "\
+python3.12 (pid 4242, CPython 3.12.1): 4 threads in 10.0 s; there is no GIL, and threads were stopped by others for \
+2.15 s
+
+ stopped  longest stop  thread
+";
+        assert!(text.starts_with(begin), "{text}");
+        assert!(
+            text.contains("  0.50 s        0.50 s  worker (4243)\n"),
+            "{text}"
+        );
+        assert!(text.contains("\n       stopped  others in\n"), "{text}");
+    }
+
+    #[test]
     fn that_nobody_waited_is_said() {
         let mut profiles = profiles();
         profiles.blamed.samples.clear();
-        let text = Table::new(&profiles, &GilTimes::default()).to_string();
+        let text = Table::new(&profiles, &GilTimes::default(), Subject::Gil).to_string();
         assert!(
             text.ends_with("\nNo thread waited for the GIL.\n"),
             "{text}"

@@ -26,8 +26,10 @@ impl Passer {
         let is_concerned = |head: &&ThreadVisit| {
             let known = self.threads.get(&head.tid);
             known.is_some_and(|known| {
-                let concerns_gil =
-                    |wait: Wait| wait.reason == WaitReason::GIL || wait.stack.holds_gil;
+                let concerns_gil = |wait: Wait| {
+                    matches!(wait.reason, WaitReason::GIL | WaitReason::STOP_THE_WORLD)
+                        || wait.stack.holds_gil
+                };
                 known.shown_wait().is_none_or(concerns_gil)
             })
         };

@@ -11,6 +11,7 @@ use agent_common::{
 use super::{PassError, Passer, changed::Changed};
 use crate::{
     bpf::monotonic_ns,
+    python::gil::Gil,
     threads::{
         code::Code,
         deadlocks::OwnedLock,
@@ -104,6 +105,14 @@ impl Passer {
         } else {
             (reason, gil)
         };
+        let stop = (reason == WaitReason::LOCK)
+            .then(|| process.stop(&details.registers, thread_id))
+            .flatten();
+        let reason = if stop.is_some() {
+            WaitReason::STOP_THE_WORLD
+        } else {
+            reason
+        };
         for executable in wanted {
             batch.want_table(WantedTable::of(executable, visit.tgid));
         }
@@ -119,6 +128,14 @@ impl Passer {
         });
         let (pages, is_complete) = process.memory.wanted();
         // In pages that a proof does not need.
+        let gil = match stop.filter(|_| *with_gil) {
+            Some(stop) => process.stopper(stop).map(|holder| GilWait {
+                gil: Gil::Only,
+                holder,
+                pass: *pass,
+            }),
+            None => gil,
+        };
         let lock = lock.map(|lock| process.look_up_lock(lock, walker.scratch()));
         let is_wanted = wanted_records.deadlocks.is_some();
         let owner = lock.filter(|_| is_wanted);

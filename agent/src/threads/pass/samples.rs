@@ -8,8 +8,8 @@ use agent_common::{
 use super::Passer;
 use crate::threads::{
     batch::{LockWaitSample, Rest, RunningThread, TracedTime},
-    gil::GilHolders,
-    known_thread::{KnownThread, Shown},
+    gil::{GilHolders, GilWait},
+    known_thread::{KnownThread, Shown, Wait},
 };
 
 impl Passer {
@@ -31,7 +31,9 @@ impl Passer {
         let wait = known.shown_wait();
         if let Some(times) = &self.records.gil_times {
             let holds = holders.holds(head.tgid, head.tid) == Some(true);
-            let waits = !holds && wait.is_some_and(|wait| wait.reason == WaitReason::GIL);
+            let is_kept =
+                |wait: Wait| matches!(wait.reason, WaitReason::GIL | WaitReason::STOP_THE_WORLD);
+            let waits = !holds && wait.is_some_and(is_kept);
             times.add(head.tgid, head.tid, elapsed_ns, holds, waits);
         }
         if let Shown::Traced { is_runnable } = known.shown {
@@ -72,8 +74,14 @@ impl Passer {
                     start_time_ns: head.start_time_ns,
                 });
             }
-            if let (WaitReason::GIL, Some(gil)) = (wait.reason, wait.gil) {
-                self.add_gil_wait(&sample, gil, holders);
+            match (wait.reason, wait.gil) {
+                (WaitReason::GIL, Some(gil)) => self.add_gil_wait(&sample, gil, holders),
+                (WaitReason::STOP_THE_WORLD, Some(gil)) => {
+                    // It has not run since, so that the same thread still stops it.
+                    let pass = self.pass;
+                    self.add_gil_wait(&sample, GilWait { pass, ..gil }, holders);
+                }
+                _ => {}
             }
         }
     }

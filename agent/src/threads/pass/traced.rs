@@ -111,6 +111,9 @@ impl Passer {
             // For the mutex with which it gives the GIL up.
             sample.wait = WaitReason::OTHER;
         }
+        if sample.wait == WaitReason::LOCK && process.stop(registers, started.thread_id).is_some() {
+            sample.wait = WaitReason::STOP_THE_WORLD;
+        }
         let gil =
             (self.with_gil && sample.wait == WaitReason::GIL).then(|| match started.gil_holder {
                 0 => HolderPointer::Nobody,

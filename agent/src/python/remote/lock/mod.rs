@@ -5,7 +5,7 @@
 //! | object | word |
 //! |---|---|
 //! | `Lock`, `RLock` up to 3.13, `SemLock`, `SimpleQueue` up to 3.12 | a semaphore on the heap, to which the object points |
-//! | `Lock` from 3.13.1 on, `RLock` from 3.14 on, `SimpleQueue` from 3.13 on | on the waiting thread's stack; eight bytes before it is the address of the lock's own word |
+//! | `Lock` from 3.13.1 on, `RLock` from 3.14 on, `SimpleQueue` from 3.13 on, and any object of a free-threaded build | on the waiting thread's stack: it is [parked](parked) |
 //! | a mutex of the C library | in the mutex |
 //!
 //! `Condition`, `Semaphore`, `Event`, `Barrier`, `Queue`, `Future` and `Thread.join` wait for a lock that is
@@ -21,6 +21,7 @@ mod frames;
 mod modules;
 mod names;
 mod objects;
+mod parked;
 
 use agent_common::{
     layout::Layout,
@@ -28,7 +29,7 @@ use agent_common::{
     scratch::Scratch,
 };
 
-pub use self::modules::is_lock_module;
+pub use self::{modules::is_lock_module, parked::word_of_lock};
 
 /// Most frames that are looked at, from the leaf.
 const MAX_FRAMES: usize = 12;
@@ -38,9 +39,6 @@ const MAX_CALLERS: usize = 4;
 
 /// Most bytes of an object in which its word is looked for.
 const MAX_OBJECT_BYTES: u64 = 4096;
-
-/// Bytes above the stack pointer in which a word of the waiting function itself can be.
-const OWN_STACK_BYTES: u64 = 4096;
 
 /// Classes of variables that are no locks.
 const COLLECTIONS: [&str; 4] = ["frozenset", "list", "set", "tuple"];
@@ -52,6 +50,8 @@ pub struct Lock {
     pub address: u64,
     /// The class of the object, if it is known.
     pub class: Option<String>,
+    /// Whether the thread waits for the critical section of the object, of whatever class it is.
+    pub is_critical_section: bool,
     /// Whether [`address`](Self::address) is that of the object.
     is_object: bool,
     /// The frames of its callers, the newest first.
@@ -67,20 +67,6 @@ struct Caller {
     globals: UserAddr,
 }
 
-/// The word of the lock itself, by that for which a thread waits and its stack pointer.
-///
-/// A thread that is parked waits for a word of its own stack, before which the address of the lock's word stands.
-#[must_use]
-pub fn word_of_lock<M: UserMemory>(memory: &M, word: u64, stack_pointer: u64) -> u64 {
-    if word.wrapping_sub(stack_pointer) >= OWN_STACK_BYTES {
-        return word;
-    }
-    match memory.word(UserAddr(word.wrapping_sub(8))) {
-        Ok(lock) if UserAddr(lock).could_be_structure() => lock,
-        _ => word,
-    }
-}
-
 impl Lock {
     /// One of which only the word is known.
     #[must_use]
@@ -88,6 +74,7 @@ impl Lock {
         Self {
             address: word,
             class: None,
+            is_critical_section: false,
             is_object: false,
             callers: Vec::new(),
         }
@@ -123,11 +110,11 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
     /// The lock for whose `word` a thread waits, by its newest thread state.
     #[must_use]
     pub fn find(&mut self, state: UserAddr, word: u64) -> Lock {
-        let mut lock = Lock::at(word);
+        let mut lock = self.lock_of_object(word).unwrap_or_else(|| Lock::at(word));
         let Ok(mut address) = self.newest_frame(state) else {
             return lock;
         };
-        let mut is_in_module = true;
+        let mut is_in_module = !lock.is_critical_section;
         for _ in 0..MAX_FRAMES {
             if !address.could_be_structure() || lock.callers.len() == MAX_CALLERS {
                 break;
@@ -159,6 +146,18 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
             }
         }
         lock
+    }
+
+    /// The critical section whose word this is.
+    fn lock_of_object(&self, word: u64) -> Option<Lock> {
+        let object = parked::object_of_critical_section(self.layout, word)?;
+        Some(Lock {
+            address: object.0,
+            class: Some(self.class_name(object)?),
+            is_critical_section: true,
+            is_object: true,
+            callers: Vec::new(),
+        })
     }
 
     /// Whether a lock that was found by this address still is what it was then: an object of the same class, and
@@ -209,7 +208,10 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
     pub fn owner(&self, lock: &Lock) -> Option<u64> {
         let object = UserAddr(lock.address);
         // One that is written in Python has attributes.
-        if !lock.is_object || self.full_class_name(object)? != "_thread.RLock" {
+        if !lock.is_object
+            || lock.is_critical_section
+            || self.full_class_name(object)? != "_thread.RLock"
+        {
             return None;
         }
         // After the lock itself, which takes a word of eight bytes in all versions; 0 when nobody holds it.
@@ -227,7 +229,7 @@ mod tests {
     use crate::python::versions;
 
     /// Memory whose words are made from their addresses.
-    struct Made<F>(F);
+    pub(super) struct Made<F>(pub(super) F);
 
     impl<F: Fn(u64) -> u64> UserMemory for Made<F> {
         unsafe fn copy(&self, address: UserAddr, into: *mut u8, bytes: u32) -> Result<(), Fault> {
@@ -242,22 +244,6 @@ mod tests {
             }
             Ok(())
         }
-    }
-
-    #[test]
-    fn a_parked_thread_says_for_which_lock() {
-        let memory = Made(|address| {
-            if address == 0x7000_0038 {
-                0x5000_0010
-            } else {
-                1
-            }
-        });
-        assert_eq!(word_of_lock(&memory, 0x7000_0040, 0x7000_0000), 0x5000_0010);
-        // Not on its stack, and nothing there that could be an address.
-        assert_eq!(word_of_lock(&memory, 0x6000_0040, 0x7000_0000), 0x6000_0040);
-        let none = Made(|_| 0);
-        assert_eq!(word_of_lock(&none, 0x7000_0040, 0x7000_0000), 0x7000_0040);
     }
 
     #[test]
