@@ -1,5 +1,7 @@
 //! What is kept about a thread from pass to pass.
 
+use std::time::Duration;
+
 use agent_common::{
     limits::SHORT_WAIT_NS,
     maps::LockWait,
@@ -155,6 +157,12 @@ impl KnownThread {
             self.backoff_ns = doubled.clamp(MIN_BACKOFF_NS, MAX_BACKOFF_NS);
             self.again_ns = now_ns.saturating_add(self.backoff_ns);
         }
+    }
+
+    /// Has its stack read again after this time, although the thread did not run.
+    pub(super) fn read_again_after(&mut self, time: Duration, now_ns: u64) {
+        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        (self.again_ns, self.backoff_ns) = (now_ns.saturating_add(time_ns), 0);
     }
 
     /// Takes over a visit: what a sample of the elapsed time shows. Of a thread of which only this moment counts,

@@ -27,6 +27,7 @@ use super::{
     },
     sources::Lookups,
     symbols::KnownCode,
+    thread_states::{StateOwner, StatesKnown, ThreadStates},
     walker::Interpreter,
 };
 use crate::{
@@ -39,9 +40,6 @@ use crate::{
         },
     },
 };
-
-/// Time after which the list of thread states is read again for threads that had none.
-const LIST_AGAIN: Duration = Duration::from_secs(1);
 
 /// Time after which it is looked again for who has stopped the threads of an interpreter.
 const SEARCH_AGAIN: Duration = Duration::from_secs(1);
@@ -71,9 +69,7 @@ pub(super) struct VisitedProcess {
     requests_searched: Option<Instant>,
     /// What the maps said of it.
     tracked: TrackedProcess,
-    /// Its thread states by `pthread_self()`, and when they were listed.
-    states: HashMap<u64, Vec<ThreadState>>,
-    listed: Option<Instant>,
+    states: ThreadStates,
     /// The last pass that visited a thread of it.
     pub(super) pass: u64,
 }
@@ -99,8 +95,7 @@ impl VisitedProcess {
             symbols: KnownCode::default(),
             interpreter: None,
             tracked: TrackedProcess::default(),
-            states: HashMap::new(),
-            listed: None,
+            states: ThreadStates::default(),
             pass: 0,
         };
         process.update(tgid, maps, gils).then_some(process)
@@ -134,7 +129,6 @@ impl VisitedProcess {
             self.interpreter = interpreter(&tracked, maps.layout(tracked.layout));
             self.symbols.clear();
             self.states.clear();
-            self.listed = None;
             self.requests.clear();
         }
         self.tracked = tracked;
@@ -184,7 +178,7 @@ impl VisitedProcess {
         scratch: &mut Scratch,
     ) -> Option<Lock> {
         let word = self.awaited_lock(registers)?;
-        let state = self.states(thread_id, false).first().map(|it| it.address);
+        let state = self.states(thread_id).first().map(|it| it.address);
         let (Some(interpreter), Some(state)) = (&self.interpreter, state) else {
             return Some(Lock::at(word));
         };
@@ -200,8 +194,7 @@ impl VisitedProcess {
             return None;
         }
         let word = self.awaited_lock(registers)?;
-        let states = self.states(thread_id, false).to_vec();
-        let wait = StopWait::of(&self.memory, &layout, &states, word)?;
+        let wait = StopWait::of(&self.memory, &layout, self.states(thread_id), word)?;
         let interpreter = wait.state.interpreter;
         if let Some(request) = wait.request {
             self.requests.insert(interpreter.0, request);
@@ -300,26 +293,29 @@ impl VisitedProcess {
         thread_pointer.wrapping_sub(self.tracked.thread_pointer_distance)
     }
 
-    /// The states of a thread, the newest interpreter first. `is_stale`: those that were returned before
-    /// are no longer there.
-    pub(super) fn states(&mut self, thread_id: u64, is_stale: bool) -> &[ThreadState] {
+    /// Reads the states of a thread where they are not known, if that is due, or those that are known `is_stale`: they
+    /// are no longer there. In a copy of some pages they are not.
+    pub(super) fn update_states(&mut self, owner: StateOwner, is_stale: bool) -> StatesKnown {
         let Some(interpreter) = &self.interpreter else {
-            return &[];
+            return StatesKnown::Now;
         };
-        let is_missing = !self.states.contains_key(&thread_id);
-        let is_due = self.listed.is_none_or(|at| at.elapsed() >= LIST_AGAIN);
-        if is_stale || is_missing && is_due {
-            let target = Target {
-                interpreters_head: interpreter.head,
-                gil_holder: None,
-                layout: interpreter.layout,
-            };
-            if let Ok(states) = thread_states(&self.memory, &target) {
-                self.states = states.into_iter().collect();
-            }
-            self.listed = Some(Instant::now());
+        if self.memory.is_snapshot() {
+            return StatesKnown::Now;
         }
-        self.states.get(&thread_id).map_or(&[], Vec::as_slice)
+        let target = Target {
+            interpreters_head: interpreter.head,
+            gil_holder: None,
+            layout: interpreter.layout,
+        };
+        self.states.update(owner, is_stale, || {
+            let states = thread_states(&self.memory, &target).ok()?;
+            Some(states.into_iter().collect())
+        })
+    }
+
+    /// The states of a thread, the newest interpreter first.
+    pub(super) fn states(&self, thread_id: u64) -> &[ThreadState] {
+        self.states.of(thread_id)
     }
 }
 

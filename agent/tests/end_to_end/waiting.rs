@@ -204,6 +204,30 @@ fn stacks_of_threads_that_wait_shortly_are_true() {
 }
 
 /// They are read as copies of the pages that a walk needs, among which those of the names are not.
+/// Also of those that the C library has made and that enter Python by themselves.
+#[test]
+fn new_threads_have_their_frames_from_the_start() {
+    let _machine = machine::alone();
+    machine::for_each_kind(|interpreter| {
+        let target = Target::start(interpreter, "new_threads");
+        for option in ["", " --no-native"] {
+            let options = format!("--event wall --idle -d 4 -r 99{option}");
+            let folded = Capture::folded(target.pid(), &options);
+            let (mut all, mut with_frames) = (0, 0);
+            for (frames, state, time) in states(&folded) {
+                if state == Some("[waiting: sleep]") {
+                    let is_known = |frame: &Frame| ["sleeps", "starts"].contains(&&*frame.name);
+                    all += time;
+                    with_frames += if frames.iter().any(is_known) { time } else { 0 };
+                }
+            }
+            let share = ratio(with_frames, all);
+            println!("{}{option}: {share:.4} of {all}", interpreter.name);
+            assert!(share > 0.98, "{share}");
+        }
+    });
+}
+
 #[test]
 fn threads_that_wait_shortly_have_their_names() {
     let _machine = machine::alone();

@@ -14,6 +14,7 @@ use crate::{
         locks::{FoundLock, NamedLock},
         names,
         page_cache::PageCache,
+        thread_states::{StateOwner, StatesKnown},
     },
 };
 
@@ -135,9 +136,13 @@ impl Passer {
                 },
             };
             let shared = Arc::clone(&self.shared);
-            let processes = &self.processes;
+            let processes = &mut self.processes;
             let copied = shared.read(self.turn, tgid, || {
-                let process = processes.get(&tgid)?;
+                let process = processes.get_mut(&tgid)?;
+                // Not in the copy.
+                process.memory.clear();
+                let thread_id = process.thread_id(changed.visit.thread_pointer);
+                process.update_states(StateOwner { tid, thread_id }, false);
                 process.memory.take_snapshot(&again.pages);
                 Some(())
             });
@@ -216,7 +221,11 @@ impl Passer {
             known.rest_ns = read.rest_ns;
             known.lock = lock.as_ref().map_or(0, |lock| lock.hash);
             let is_named = !read.lock.is_some_and(FoundLock::is_deferred);
-            known.set_stack(read.stack, read.stack.is_whole && is_named, monotonic_ns());
+            let now_ns = monotonic_ns();
+            known.set_stack(read.stack, read.stack.is_whole && is_named, now_ns);
+            if let StatesKnown::After(time) = read.states {
+                known.read_again_after(time, now_ns);
+            }
             if let Some(name) = &read.name {
                 known.name_due_ns = names::due_ns(read.stack.python_status, monotonic_ns());
                 self.batch.add_reference(name);

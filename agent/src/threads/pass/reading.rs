@@ -19,6 +19,7 @@ use crate::{
         locks::FoundLock,
         names::{self, NamedThread},
         process::{VisitedProcess, awaited_word},
+        thread_states::{StateOwner, StatesKnown},
         walker::{Source, StackRecords, Walked},
     },
 };
@@ -42,6 +43,8 @@ pub(super) struct Read {
     pub(super) pages: Vec<u64>,
     /// Whether all of them were there.
     pub(super) is_complete: bool,
+    /// Whether the thread may have a state that is not known yet.
+    pub(super) states: StatesKnown,
 }
 
 impl Passer {
@@ -79,8 +82,14 @@ impl Passer {
         let thread_id = process.thread_id(visit.thread_pointer);
         let mut wanted = Vec::new();
         let mut is_stale = false;
+        let owner = StateOwner {
+            tid: visit.tid,
+            thread_id,
+        };
+        let mut known_states;
         let (stack, records) = loop {
-            let states = process.states(thread_id, is_stale).to_vec();
+            known_states = process.update_states(owner, is_stale);
+            let states = process.states(thread_id).to_vec();
             let source = Source {
                 memory: &process.memory,
                 interpreter: process.interpreter.as_ref(),
@@ -165,6 +174,7 @@ impl Passer {
             lock_owner,
             pages,
             is_complete,
+            states: known_states,
         })
     }
 }
