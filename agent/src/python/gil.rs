@@ -44,7 +44,7 @@ const CONDITIONS_BYTES: u64 = if cfg!(target_arch = "aarch64") {
 const HOLDER_TO_CONDITIONS: u64 = 24;
 const LOCKED_TO_CONDITIONS: u64 = 16;
 
-/// `_gil_runtime_state.cond`; free-threaded builds have one more field before it.
+/// `_gil_runtime_state.cond`; free-threaded builds have one more field at the start, `enabled`.
 const CONDITIONS: u16 = 32;
 const FREE_THREADED_CONDITIONS: u16 = 40;
 
@@ -143,7 +143,7 @@ impl GilLocation {
     /// The words of the GILs that exist now: interpreters come and go from 3.12 on, and the lock of 2.7
     /// is there from the first thread on.
     ///
-    /// Reads two words for each interpreter from 3.12 on, one in 2.7, none in other versions.
+    /// Reads at most three words for each interpreter from 3.12 on, one in 2.7, none in other versions.
     #[must_use]
     pub fn words<M: UserMemory>(&self, memory: &M) -> GilWords {
         let mut ranges = Vec::new();
@@ -169,7 +169,8 @@ impl GilLocation {
                     let Some(interpreter) = structure(memory, link) else {
                         break;
                     };
-                    if let Some(gil) = structure(memory, interpreter.field(gil)) {
+                    let gil = structure(memory, interpreter.field(gil));
+                    if let Some(gil) = gil.filter(|gil| is_enabled(memory, *gil, conditions)) {
                         let range = WordRange {
                             start: gil.field(conditions).0,
                             bytes: CONDITIONS_BYTES,
@@ -188,6 +189,16 @@ impl GilLocation {
             has_holders: matches!(self, Self::Interpreters { .. }),
         }
     }
+}
+
+/// Whether there is a GIL at this address: in a free-threaded build it is there and not used, unless it is enabled.
+fn is_enabled<M: UserMemory>(memory: &M, gil: UserAddr, conditions: u16) -> bool {
+    if conditions != FREE_THREADED_CONDITIONS {
+        return true;
+    }
+    // `_gil_runtime_state.enabled`, of 32 bits.
+    let [low, ..] = memory.word_or_zero(gil).to_le_bytes();
+    low != 0
 }
 
 /// The structure to which the pointer at `link` points, if one could be there.

@@ -1,13 +1,17 @@
 //! Builds without a GIL: threads that are stopped together, and critical sections of objects.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    fs,
+    time::{Duration, SystemTime},
+};
 
 use serde_json::Value;
+use tempfile::TempDir;
 use xtask::interpreters::Interpreter;
 
 use super::{
     capture::Capture,
-    folded::{Frame, names},
+    folded::{Folded, Frame, names},
     machine,
     pprof::Sample,
     target::Target,
@@ -128,6 +132,31 @@ fn a_thread_that_stops_others_is_blamed_for_it() {
 
 fn has(stack: &[Frame], function: &str) -> bool {
     names(stack).contains(&function)
+}
+
+/// Without a GIL nobody has it: a thread that runs is where samples of CPU time find it.
+#[test]
+fn time_of_running_is_where_it_was_also_if_the_gil_is_asked_for() {
+    let _machine = machine::alone();
+    for_each(|interpreter| {
+        let target = start(interpreter, "turns");
+        let folder = TempDir::new().unwrap();
+        let output = folder.path().join("a.folded");
+        let pid = target.pid().to_string();
+        let arguments = "--event wall,gil,gil-held -d 3 --pid";
+        let mut arguments: Vec<_> = arguments.split(' ').collect();
+        arguments.extend([&*pid, "-o", output.to_str().unwrap()]);
+        Capture::run(&arguments).assert_success();
+        let text = fs::read_to_string(folder.path().join("a.wall.folded")).unwrap();
+        let folded = Folded::parse(&text);
+        let times = ["first", "second"].map(|name| folded.count(|stack| has(stack, name)));
+        println!("{}: {times:?}", interpreter.name);
+        let all: u64 = times.iter().sum();
+        assert!(times.iter().all(|time| time * 3 > all), "{times:?}");
+        // Nobody stops it.
+        let held = fs::read_to_string(folder.path().join("a.gil-held.folded")).unwrap();
+        assert_eq!(held, "");
+    });
 }
 
 #[test]

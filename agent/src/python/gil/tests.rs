@@ -132,14 +132,16 @@ fn each_layout_with_a_flag_in_its_threads_has_a_pointer_to_the_gil() {
 #[test]
 fn the_gil_of_a_free_threaded_build_has_one_field_more() {
     let layout = SUPPORTED.last().unwrap().layout.interpreter;
-    let memory = [(0x1000, 0x2000), (0x2000 + u64::from(layout.gil), 0x7000)];
-    let words = |is_free_threaded| {
+    let words = |is_free_threaded, is_enabled| {
+        let gil = (0x2000 + u64::from(layout.gil), 0x7000);
         words(
             GilLocation::of_interpreters(0x1000, &layout, is_free_threaded),
-            &memory,
+            &[(0x1000, 0x2000), gil, (0x7000, is_enabled)],
         )
     };
-    assert!(words(false).contains(0x7000 + 32));
-    assert!(!words(true).contains(0x7000 + 32));
-    assert!(words(true).contains(0x7000 + 40 + CONDITIONS_BYTES - 4));
+    assert!(words(false, 0).contains(0x7000 + 32));
+    assert!(!words(true, 1).contains(0x7000 + 32));
+    assert!(words(true, 1).contains(0x7000 + 40 + CONDITIONS_BYTES - 4));
+    // It is there, and nobody takes it.
+    assert!(words(true, 0).is_empty());
 }

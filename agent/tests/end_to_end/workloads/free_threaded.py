@@ -1,6 +1,6 @@
 """Threads of a build without a GIL that keep each other waiting, and stamp for how long.
 
-`stops`: one collects garbage again and again, for which all others are stopped, and one computes. `sections`: one copies
+`turns`: one computes in one function and in another one in turn. `stops`: one collects garbage again and again, for which all others are stopped, and one computes. `sections`: one copies
 a long list, and one appends to it, for which it waits. When a line is read, it is printed how long the thread had been
 blocked until then that computes or appends: seconds since the epoch and seconds blocked, fifty times a second.
 """
@@ -28,6 +28,23 @@ class Blocked(object):
         now = time.time()
         if not self.stamps or now - self.stamps[-1][0] > 0.02:
             self.stamps.append((now, truth.blocked_clock() - self.began))
+
+
+def first():
+    for number in range(50000):
+        number * number
+
+
+def second():
+    for number in range(50000):
+        number + number
+
+
+def takes_turns(all_blocked):
+    all_blocked.append(Blocked())
+    while True:
+        first()
+        second()
 
 
 def collects():
@@ -63,7 +80,9 @@ def appends(store, all_blocked):
 
 if __name__ == "__main__":
     all_blocked = []
-    if sys.argv[1] == "stops":
+    if sys.argv[1] == "turns":
+        truth.start("turner", takes_turns, all_blocked)
+    elif sys.argv[1] == "stops":
         kept = [[number] for number in range(400000)]
         truth.start("computer", computes, all_blocked)
         truth.start("collector", collects)
