@@ -199,6 +199,22 @@ impl Profile {
         markers
     }
 
+    /// The innermost frame of a sample below the markers and, of a thread that waits, below the functions of the kernel that
+    /// have it wait: the one that says where it is.
+    #[must_use]
+    pub fn leaf_of(&self, sample: &Sample) -> Option<LocationId> {
+        let markers = self.leaf_markers(sample);
+        let StackId(stack) = sample.stack;
+        let stack = self.stacks.get(stack as usize)?.get(markers.count..)?;
+        let is_of_kernel = |id: LocationId| {
+            let line = self.location(id).lines.first();
+            line.is_some_and(|line| self.function(line.function).kind == FrameKind::Kernel)
+        };
+        let waits = markers.wait.is_some();
+        let outside = stack.iter().find(|id| !(waits && is_of_kernel(**id)));
+        outside.or_else(|| stack.first()).copied()
+    }
+
     /// What the thread of a sample did that did not run; [`None`] if it ran, or is of a kind that
     /// does not distinguish it.
     #[must_use]
@@ -308,6 +324,23 @@ mod tests {
         ] {
             assert_eq!(is_state_marker(marker), is_state, "{marker}");
         }
+    }
+
+    #[test]
+    fn a_thread_waits_in_its_own_function_not_in_that_of_the_kernel() {
+        let profile = example_profile("");
+        let kind_of_leaf = |profile: &Profile, sample: usize| {
+            let leaf = profile.leaf_of(&profile.samples[sample]).unwrap();
+            let line = profile.location(leaf).lines.first();
+            line.map(|line| profile.function(line.function).kind)
+        };
+        let of_kernel = Some(FrameKind::Kernel);
+        let mut samples = 0..profile.samples.len();
+        let sample = samples
+            .find(|it| kind_of_leaf(&profile, *it) == of_kernel)
+            .unwrap();
+        let waits = with_waits(profile, &[(sample, "[waiting: file]")]);
+        assert_eq!(kind_of_leaf(&waits, sample), Some(FrameKind::Native));
     }
 
     #[test]

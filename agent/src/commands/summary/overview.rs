@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::{library::library, rank::busiest_processes, share::percent};
 use crate::{
-    profile::{FrameKind, Location, Memory, Process, Profile, Sample, Thread, Unit, Wait},
+    profile::{FrameKind, Location, Memory, Process, Profile, Thread, Unit, Wait},
     text::printable,
 };
 
@@ -106,7 +106,8 @@ fn running(profile: &Profile) -> Option<Line> {
         if markers.wait.is_some() {
             continue;
         }
-        let code = innermost(profile, sample).map_or(Code::Unknown, |it| Code::of(profile, it));
+        let leaf = profile.leaf_of(sample).map(|it| profile.location(it));
+        let code = leaf.map_or(Code::Unknown, |it| Code::of(profile, it));
         add(&mut values, code, sample.value);
         total = total.saturating_add(sample.value);
         if markers.collects_garbage {
@@ -199,11 +200,12 @@ fn memory(profile: &Profile) -> Option<Line> {
     shares(label, rows.collect(), profile)
 }
 
-/// Values of libraries, by the innermost function.
+/// Values of libraries, by the function that runs or waits.
 fn libraries(profile: &Profile) -> Vec<(String, u64)> {
     let mut values = HashMap::<Cow<'_, str>, u64>::new();
     for sample in &profile.samples {
-        let library = innermost(profile, sample).and_then(|it| library(profile, it));
+        let leaf = profile.leaf_of(sample).map(|it| profile.location(it));
+        let library = leaf.and_then(|it| library(profile, it));
         add(
             &mut values,
             library.unwrap_or("unknown".into()),
@@ -298,13 +300,6 @@ fn without_numbers(text: &str) -> String {
         }
     }
     result
-}
-
-/// The innermost frame of a sample below the markers that say what its thread did.
-fn innermost<'a>(profile: &'a Profile, sample: &Sample) -> Option<&'a Location> {
-    let stack = &profile.stacks[sample.stack.0 as usize];
-    let id = stack.get(profile.leaf_markers(sample).count)?;
-    Some(profile.location(*id))
 }
 
 /// Values as shares of all, the highest first.

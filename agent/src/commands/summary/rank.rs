@@ -14,7 +14,7 @@ const UNNAMED: &str = "[no symbol]";
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FunctionRow {
     pub(crate) function: Named,
-    /// Of samples with the function as the leaf.
+    /// Of samples whose threads run it, or wait in it.
     pub(crate) own: u64,
     /// Of samples with the function anywhere on the stack, each counted once.
     pub(crate) total: u64,
@@ -124,6 +124,12 @@ impl NamedFunctions {
         }
     }
 
+    /// The index of the function of a sample that runs or [waits](Profile::leaf_of).
+    fn leaf(&self, profile: &Profile, sample: &Sample) -> Option<usize> {
+        let leaf = profile.leaf_of(sample)?;
+        self.locations[leaf.0 as usize].first().copied()
+    }
+
     /// Indices of the functions of a sample, leaf first, without the markers that say what its thread does:
     /// the function that waits is the leaf, not what it waits for.
     pub(crate) fn stack<'a>(
@@ -144,13 +150,12 @@ pub(crate) fn hottest_functions(profile: &Profile) -> Vec<FunctionRow> {
     let mut seen = HashSet::new();
     for sample in &profile.samples {
         seen.clear();
-        for (depth, index) in named.stack(profile, sample).enumerate() {
-            let (own, total) = &mut values[index];
-            if depth == 0 {
-                *own += sample.value;
-            }
+        if let Some(leaf) = named.leaf(profile, sample) {
+            values[leaf].0 += sample.value;
+        }
+        for index in named.stack(profile, sample) {
             if seen.insert(index) {
-                *total += sample.value;
+                values[index].1 += sample.value;
             }
         }
     }
