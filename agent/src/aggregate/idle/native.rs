@@ -2,6 +2,8 @@
 //!
 //! Invariant: the first function, from the leaf on, that does not itself wait decides.
 
+mod java;
+
 use std::borrow::Cow;
 
 use agent_common::record::WaitReason;
@@ -66,6 +68,10 @@ const WAITING: &[&str] = &[
     "BlockingQueue",
     "SynchronousQueue",
     "DelayedWorkQueue",
+    "LinkedTransferQueue",
+    "java.util.concurrent.ForkJoinPool.managedBlock",
+    "java.util.concurrent.ForkJoinPool.unmanagedBlock",
+    "java.lang.Object.wait",
     // OpenMP.
     "gomp_team_barrier_wait",
     "gomp_simple_barrier_wait",
@@ -89,6 +95,7 @@ const WAITING: &[&str] = &[
     "::CondVar::",
     // gRPC.
     "gpr_cv_wait",
+    "gpr_sleep_until",
     "pollset_work",
     "non_polling_poller_work",
     "cq_next",
@@ -132,6 +139,23 @@ const READING: &[&str] = &[
     "ap_mpm_podx_check",
 ];
 
+/// Beginnings of the names of functions that read for others, which decide.
+const STREAMS: &[&str] = &[
+    // C++.
+    "std::basic_istream<",
+    "std::basic_streambuf<",
+    "boost::iostreams::",
+    // Ray: the end of a child process.
+    "ray::Process::Wait",
+];
+
+/// Parts, all of them, of the name of a function whose thread does nothing but read from a pipe.
+const READERS: &[&[&str]] = &[
+    // Ray.
+    &["ray::", "StartStreamDump"],
+    &["ray::raylet::AgentManager::StartAgent"],
+];
+
 /// Parts, all of them, of the name of the function of a pool that waits for work.
 const POOLS: &[&[&str]] = &[
     // Go.
@@ -148,12 +172,19 @@ const POOLS: &[&[&str]] = &[
     &["CompileQueue::get"],
     &["WatcherThread::sleep"],
     &["VMThread::wait_for_vm_operations"],
+    &["java.lang.ref.ReferenceQueue.await"],
+    &["java.lang.ref.ReferenceQueue.remove"],
+    &["java.util.TimerThread.mainLoop"],
     // Rust.
     &["tokio::runtime", "park"],
     &["tokio::runtime", "Driver::turn"],
     &["tokio::runtime::blocking::pool", "run"],
     &["rayon_core::sleep"],
     &["rayon_core::registry::WorkerThread::wait_until"],
+    // Polars.
+    &["polars", "executor::park_group::ParkAttempt::park"],
+    &["polars", "executor::Executor::runner"],
+    &["polars_ooc::spill_file::CleanRequest", "recv"],
     // Numerical libraries.
     &["blas_thread_server"],
     &["gomp_thread_start"],
@@ -275,13 +306,19 @@ impl NativeFunctions {
                 return Some(ACCEPTING.contains(&&*function));
             }
             if reads && !is_library {
-                return Some(READING.contains(&&*function));
+                let is_reader = READERS.iter().any(|parts| parts.iter().all(has));
+                if !is_reader && STREAMS.iter().any(|begin| function.starts_with(begin)) {
+                    continue;
+                }
+                return Some(is_reader || READING.contains(&&*function));
             }
-            if POOLS.iter().any(|parts| parts.iter().all(has)) || NAMED_POOLS.contains(&&*function)
+            let is_pool = POOLS.iter().any(|parts| parts.iter().all(has));
+            if is_pool || NAMED_POOLS.contains(&&*function) || java::is_idle(executable, &function)
             {
                 return Some(true);
             }
-            if !is_library && !WAITING.iter().any(has) {
+            let waits = WAITING.iter().any(has) || java::waits(executable, &function);
+            if !is_library && !waits {
                 return Some(false);
             }
         }

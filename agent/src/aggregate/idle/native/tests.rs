@@ -95,6 +95,124 @@ fn threads_of_java_are_idle_without_tasks() {
 }
 
 #[test]
+fn threads_of_the_virtual_machine_of_java_are_idle_without_work() {
+    let condition = [
+        "pthread_cond_wait@libc.so.6",
+        "os::PlatformMonitor::wait@libjvm.so",
+    ];
+    let monitor = "Monitor::wait_without_safepoint_check@libjvm.so";
+    let semaphore = [
+        "__new_sem_wait_slow64@libc.so.6",
+        "PosixSemaphore::wait@libjvm.so",
+    ];
+    for (leaf, thread) in [
+        (&semaphore[..], "GangWorker::loop"),
+        (&semaphore, "WorkerThread::run"),
+        (&semaphore, "G1ConcurrentRefineThread::run_service"),
+        (&semaphore, "os::signal_wait"),
+        (
+            &[condition[0], condition[1], monitor],
+            "VMThread::wait_for_operation",
+        ),
+        (
+            &[condition[0], condition[1], monitor],
+            "G1ServiceThread::wait_for_task",
+        ),
+        (
+            &[condition[0], condition[1], monitor],
+            "NMethodSweeper::sweeper_loop",
+        ),
+        (
+            &[condition[0], "PlatformMonitor::wait@libjvm.so"],
+            "ZDriverPort::receive",
+        ),
+        (
+            &[condition[0], condition[1], "Monitor::wait@libjvm.so"],
+            "JVM_WaitForReferencePendingList",
+        ),
+        (
+            &["nanosleep@libc.so.6", "os::naked_short_sleep@libjvm.so"],
+            "ShenandoahControlThread::run_service",
+        ),
+    ] {
+        let idle_in = |executable: &str| {
+            let thread = format!("{thread}@{executable}");
+            idle(WaitReason::LOCK, &[leaf, &[&*thread]].concat())
+        };
+        assert!(idle_in("libjvm.so"), "{thread}");
+        // Of another program with a function of the same name.
+        assert!(!idle_in("server"), "{thread}");
+    }
+    let launcher = [
+        "__pthread_clockjoin_ex@libc.so.6",
+        "CallJavaMainInNewThread@libjli.so",
+    ];
+    assert!(idle(WaitReason::LOCK, &launcher));
+    // A safepoint, a lock of the machine, and one of the program.
+    let safepoint = [
+        "syscall@libc.so.6",
+        "LinuxWaitBarrier::wait@libjvm.so",
+        "SafepointSynchronize::block@libjvm.so",
+        "os::signal_wait@libjvm.so",
+    ];
+    assert!(!idle(WaitReason::LOCK, &safepoint));
+    let lock = [
+        "Mutex::lock@libjvm.so",
+        "VMThread::wait_for_operation@libjvm.so",
+    ];
+    assert!(!idle(WaitReason::LOCK, &lock));
+    let enter = [
+        condition[0],
+        "os::PlatformEvent::park@libjvm.so",
+        "ObjectMonitor::EnterI@libjvm.so",
+        "void java.util.TimerThread.mainLoop()@[jit]",
+    ];
+    assert!(!idle(WaitReason::LOCK, &enter));
+}
+
+#[test]
+fn functions_of_java_have_names_where_the_machine_writes_them() {
+    let wait = [
+        "pthread_cond_wait@libc.so.6",
+        "os::PlatformEvent::park@libjvm.so",
+        "ObjectMonitor::wait@libjvm.so",
+        "ObjectSynchronizer::wait@libjvm.so",
+        "JVM_MonitorWait@libjvm.so",
+    ];
+    let named = |frames: &[&'static str]| [&wait[..], frames].concat();
+    for thread in [
+        "java.lang.ref.Reference java.lang.ref.ReferenceQueue.remove(long)@[jit]",
+        "void java.util.TimerThread.mainLoop()@[jit]",
+    ] {
+        for leaf in [
+            "void java.lang.Object.wait(long)@[jit]",
+            "Interpreter@[jit]",
+        ] {
+            assert!(idle(WaitReason::LOCK, &named(&[leaf, thread])), "{thread}");
+        }
+    }
+    // Without names it could be any thread that waits for another.
+    assert!(!idle(
+        WaitReason::LOCK,
+        &named(&["@[jit]", "JavaCalls::call_helper@libjvm.so"])
+    ));
+    let interpreted = ["Interpreter@[jit]", "JavaCalls::call_helper@libjvm.so"];
+    assert!(!idle(WaitReason::LOCK, &named(&interpreted)));
+    assert!(idle(
+        WaitReason::LOCK,
+        &[
+            "Parker::park@libjvm.so",
+            "Unsafe_Park@libjvm.so",
+            "void java.util.concurrent.ForkJoinPool.unmanagedBlock(\
+             java.util.concurrent.ForkJoinPool$ManagedBlocker)@[jit]",
+            "Interpreter@[jit]",
+            "java.lang.Object java.util.concurrent.LinkedBlockingQueue.take()@[jit]",
+            "java.lang.Runnable java.util.concurrent.ThreadPoolExecutor.getTask()@[jit]",
+        ]
+    ));
+}
+
+#[test]
 fn threads_of_rust_are_idle_without_tasks() {
     for pool in [
         "tokio::runtime::scheduler::multi_thread::park::Parker::park",
@@ -131,6 +249,70 @@ fn threads_of_rust_are_idle_without_tasks() {
 }
 
 #[test]
+fn threads_of_polars_are_idle_without_tasks() {
+    const LIBRARY: &str = "_polars_runtime.abi3.so";
+    let stack = |functions: &[&str]| -> bool {
+        let functions = functions
+            .iter()
+            .map(|function| format!("{function}@{LIBRARY}"));
+        let frames: Vec<_> = ["syscall@libc.so.6".to_owned()]
+            .into_iter()
+            .chain(functions)
+            .collect();
+        let frames: Vec<_> = frames.iter().map(|frame| &**frame).collect();
+        idle(WaitReason::LOCK, &frames)
+    };
+    let park = "<polars_async::executor::park_group::ParkAttempt>::park_slow";
+    let runner = "<polars_async::executor::Executor>::runner";
+    let condition = "<parking_lot::condvar::Condvar>::wait_until_internal";
+    assert!(stack(&[condition, park, runner]));
+    assert!(stack(&[condition, runner]));
+    assert!(stack(&[
+        "<std::sync::mpmc::list::Channel<polars_ooc::spill_file::CleanRequest>>::recv::{closure#1}"
+    ]));
+    // The lock of the condition, and a task.
+    assert!(!stack(&[
+        "<parking_lot::raw_mutex::RawMutex>::lock_slow",
+        park,
+        runner
+    ]));
+    let task = "<polars_stream::nodes::group_by::GroupByNode>::start_flush";
+    assert!(!stack(&[condition, task, runner]));
+}
+
+/// Of their output, and of the end of their processes.
+#[test]
+fn threads_of_ray_that_read_from_pipes_are_idle() {
+    let read = ["__GI___libc_read@libc.so.6", "read@libc.so.6"];
+    let stream = [
+        "boost::iostreams::detail::file_descriptor_impl::read@_raylet.so",
+        "std::basic_streambuf<char, std::char_traits<char> >::xsgetn@libstdc++.so.6.0.30",
+        "std::basic_istream<char, std::char_traits<char> >::read@libstdc++.so.6.0.30",
+    ];
+    let dump = "std::thread::_State_impl<std::thread::_Invoker<std::tuple<ray::(anonymous namespace)::\
+                StartStreamDump(std::shared_ptr<boost::iostreams::stream<boost::iostreams::\
+                file_descriptor_source> >)::{lambda()#1}> > >::_M_run@_raylet.so";
+    let with = |frames: &[&'static str]| [&read[..], frames].concat();
+    assert!(idle(
+        WaitReason::PIPE,
+        &with(&[&stream[..], &[dump]].concat())
+    ));
+    let child = "ray::Process::Wait@raylet";
+    let agent = "ray::raylet::AgentManager::StartAgent(std::function<void (std::string const&)>)::\
+                 {lambda()#1}::operator()@raylet";
+    assert!(idle(WaitReason::PIPE, &with(&[child, agent])));
+    assert!(!idle(WaitReason::FILE, &with(&[child, agent])));
+    for other in [
+        &stream[..],
+        &[child],
+        &[child, "ray::stop@raylet"],
+        &["load@server"],
+    ] {
+        assert!(!idle(WaitReason::PIPE, &with(other)), "{other:?}");
+    }
+}
+
+#[test]
 fn names_of_rust_are_mangled_in_two_ways() {
     for pool in [
         "<rayon_core::registry::WorkerThread>::wait_until_cold@app",
@@ -164,6 +346,10 @@ fn threads_of_numerical_libraries_and_servers_are_idle_without_work() {
             "rd_kafka_broker_serve@librdkafka.so.1",
         ],
         &["boost::asio::detail::scheduler::do_run_one@raylet"],
+        &[
+            "gpr_sleep_until@_raylet.so",
+            "grpc::(anonymous namespace)::CallbackAlternativeCQ::Ref@_raylet.so",
+        ],
         &["@cygrpc.cpython-312-x86_64-linux-gnu.so"],
     ] {
         let frames = [&condition[..], frames].concat();

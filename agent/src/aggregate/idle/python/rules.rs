@@ -109,6 +109,13 @@ pub(super) const RULES: &[Rule] = &[
         ])],
     ),
     rule(
+        QUEUE,
+        &[
+            MAYBE_GET,
+            One(&[("wait_for_signals", "gunicorn/arbiter.py")]),
+        ],
+    ),
+    rule(
         ACCEPT,
         &[
             Many(&[("accept", "socket.py")]),
@@ -170,7 +177,13 @@ pub(super) const RULES: &[Rule] = &[
     ),
     rule(
         QUEUE,
-        &[CONDITION, One(&[("_feed", "multiprocessing/queues.py")])],
+        &[
+            CONDITION,
+            One(&[
+                ("_feed", "multiprocessing/queues.py"),
+                ("_feed", "loky/backend/queues.py"),
+            ]),
+        ],
     ),
     // Timers and schedulers.
     rule(
@@ -312,7 +325,24 @@ pub(super) const RULES: &[Rule] = &[
             One(&[
                 ("_serve_loop", "granian/server/common.py"),
                 ("_main", "granian/server/mp.py"),
+                ("run", "uvicorn/supervisors/multiprocess.py"),
+                ("pause", "uvicorn/supervisors/basereload.py"),
             ]),
+        ],
+    ),
+    rule(
+        PIPE,
+        &[
+            RECEIVE,
+            One(&[("pong", "uvicorn/supervisors/multiprocess.py")]),
+        ],
+    ),
+    // The parent process of Django's server, with which it starts again.
+    rule(
+        CHILD,
+        &[
+            Many(&[("*", "subprocess.py")]),
+            One(&[("restart_with_reloader", "django/utils/autoreload.py")]),
         ],
     ),
     // CherryPy.
@@ -335,13 +365,15 @@ pub(super) const RULES: &[Rule] = &[
             )]),
         ],
     ),
-    // gRPC, whose queues are written in C++.
+    // gRPC, also below Ray, whose queues are written in C++.
     rule(
         COMPLETION,
         &[One(&[
             ("_serve", "grpc/_server.py"),
             ("channel_spin", "grpc/_channel.py"),
             ("_poll_connectivity", "grpc/_channel.py"),
+            ("print_logs", "ray/_private/worker.py"),
+            ("listen_error_messages", "ray/_private/worker.py"),
         ])],
     ),
     rule(
@@ -365,6 +397,7 @@ pub(super) const RULES: &[Rule] = &[
             ("run", "ray/_private/log_monitor.py"),
             ("_run", "ray/autoscaler/_private/monitor.py"),
             ("run", "ipykernel/parentpoller.py"),
+            ("tick", "django/utils/autoreload.py"),
         ])],
     ),
     rule(
@@ -384,6 +417,38 @@ pub(super) const RULES: &[Rule] = &[
                 ("run", "IPython/core/history.py"),
             ]),
         ],
+    ),
+    // Ray: tasks of a worker, and the end of the parent process.
+    rule(READY, &[One(&[("main_loop", "ray/_private/worker.py")])]),
+    rule(
+        PIPE,
+        &[One(&[("<lambda>", "ray/_private/process_watcher.py")])],
+    ),
+    // execnet, and pytest-xdist.
+    rule(
+        PIPE,
+        &[
+            One(&[
+                ("read", "execnet/gateway_base.py"),
+                ("read", "execnet/gateway_socket.py"),
+            ]),
+            One(&[("from_io", "execnet/gateway_base.py")]),
+            One(&[("_thread_receiver", "execnet/gateway_base.py")]),
+        ],
+    ),
+    rule(
+        QUEUE,
+        &[
+            CONDITION,
+            One(&[
+                ("integrate_as_primary_thread", "execnet/gateway_base.py"),
+                ("get", "xdist/remote.py"),
+            ]),
+        ],
+    ),
+    rule(
+        QUEUE,
+        &[CONDITION, GET, One(&[("loop_once", "xdist/dsession.py")])],
     ),
     // Changes of files.
     rule(

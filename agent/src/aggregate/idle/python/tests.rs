@@ -394,3 +394,96 @@ fn threads_of_known_libraries_are_idle_without_work() {
         assert!(!idle(wait, &below), "{below:?}");
     }
 }
+
+#[test]
+fn masters_and_reloaders_of_servers_are_idle() {
+    const EVENT: [&str; 2] = ["Condition.wait@threading.py", "Event.wait@threading.py"];
+    let signals = "Arbiter.wait_for_signals@/venv/gunicorn/arbiter.py";
+    // The queue is written in C, and without a frame.
+    assert!(idle(WaitReason::LOCK, &[signals]));
+    assert!(!idle(WaitReason::FILE, &[signals]));
+    for supervisor in [
+        "Multiprocess.run@/venv/uvicorn/supervisors/multiprocess.py",
+        "BaseReload.pause@/venv/uvicorn/supervisors/basereload.py",
+    ] {
+        assert!(idle(WaitReason::LOCK, &[EVENT[0], EVENT[1], supervisor]));
+        assert!(!idle(WaitReason::POLL, &[supervisor]), "{supervisor}");
+    }
+    let pong = [
+        "Connection._recv@multiprocessing/connection.py",
+        "Connection._recv_bytes@multiprocessing/connection.py",
+        "_ConnectionBase.recv@multiprocessing/connection.py",
+        "Process.pong@/venv/uvicorn/supervisors/multiprocess.py",
+    ];
+    assert!(idle(WaitReason::SOCKET, &pong));
+    // The answer that the master waits for.
+    let ping = "Process._healthcheck@/venv/uvicorn/supervisors/multiprocess.py";
+    assert!(!idle(WaitReason::SOCKET, &[pong[0], pong[1], ping]));
+
+    let child = [
+        "Popen._try_wait@subprocess.py",
+        "Popen._wait@subprocess.py",
+        "Popen.wait@subprocess.py",
+        "Popen.communicate@subprocess.py",
+        "run@subprocess.py",
+    ];
+    let reloader = "restart_with_reloader@/venv/django/utils/autoreload.py";
+    assert!(idle(WaitReason::CHILD, &[&child[..], &[reloader]].concat()));
+    let own = [&child[..], &["build@/srv/app.py", reloader]].concat();
+    assert!(!idle(WaitReason::CHILD, &own));
+    let tick = "StatReloader.tick@/venv/django/utils/autoreload.py";
+    assert!(idle(WaitReason::SLEEP, &[tick]));
+    assert!(!idle(WaitReason::FILE, &[tick]));
+}
+
+#[test]
+fn workers_of_tests_and_of_ray_are_idle_without_tasks() {
+    const CONDITION: [&str; 2] = ["Condition.wait@threading.py", "Event.wait@threading.py"];
+    let receiver = [
+        "Popen2IO.read@/venv/execnet/gateway_base.py",
+        "Message.from_io@/venv/execnet/gateway_base.py",
+        "BaseGateway._thread_receiver@/venv/execnet/gateway_base.py",
+    ];
+    assert!(idle(WaitReason::PIPE, &receiver));
+    assert!(!idle(WaitReason::PIPE, &receiver[..2]));
+    for main in [
+        "WorkerPool.integrate_as_primary_thread@/venv/execnet/gateway_base.py",
+        "TestQueue.get@/venv/xdist/remote.py",
+    ] {
+        let stack = [CONDITION[0], CONDITION[1], main];
+        assert!(idle(WaitReason::LOCK, &stack), "{main}");
+        let test = [CONDITION[0], CONDITION[1], "test@/srv/test_app.py", main];
+        assert!(!idle(WaitReason::LOCK, &test), "{main}");
+    }
+    let controller = "DSession.loop_once@/venv/xdist/dsession.py";
+    let queue = [CONDITION[0], "Queue.get@queue.py", controller];
+    assert!(idle(WaitReason::LOCK, &queue));
+    let feeder = "Queue._feed@/venv/joblib/externals/loky/backend/queues.py";
+    assert!(idle(WaitReason::LOCK, &[CONDITION[0], feeder]));
+    let anyio = "WorkerThread.run@/venv/anyio/_backends/_asyncio.py";
+    assert!(idle(
+        WaitReason::LOCK,
+        &in_thread(&[queue[0], queue[1], anyio])
+    ));
+
+    let parent = "_check_parent_via_pipe.<locals>.<lambda>@/venv/ray/_private/process_watcher.py";
+    let worker = "Worker.main_loop@/venv/ray/_private/worker.py";
+    for (wait, other, function) in [
+        (WaitReason::PIPE, WaitReason::FILE, parent),
+        (WaitReason::POLL, WaitReason::LOCK, worker),
+        (
+            WaitReason::LOCK,
+            WaitReason::SOCKET,
+            "Worker.print_logs@/venv/ray/_private/worker.py",
+        ),
+        (
+            WaitReason::POLL,
+            WaitReason::SOCKET,
+            "listen_error_messages@/venv/ray/_private/worker.py",
+        ),
+    ] {
+        assert!(idle(wait, &[function]), "{function}");
+        assert!(!idle(other, &[function]), "{function}");
+        assert!(!idle(wait, &["task@/srv/app.py", function]), "{function}");
+    }
+}
