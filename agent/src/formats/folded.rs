@@ -57,7 +57,7 @@ impl FrameTexts {
     /// The lines of a profile: one per distinct stack, sorted, without newline.
     pub(super) fn lines(&self, profile: &Profile) -> Vec<String> {
         let mut counts = BTreeMap::<Vec<&str>, u64>::new();
-        for sample in &profile.samples {
+        for (sample, plotted) in profile.samples.iter().zip(profile.plotted()) {
             let mut stack = Vec::new();
             if let Some(processes) = &self.processes {
                 stack.push(processes[profile.process_of(sample).0 as usize].as_str());
@@ -72,7 +72,7 @@ impl FrameTexts {
             if leaf_first.is_empty() {
                 stack.push(NO_FRAMES);
             }
-            *counts.entry(stack).or_default() += sample.amount().get(profile.kind.plotted);
+            *counts.entry(stack).or_default() += plotted;
         }
         counts
             .into_iter()

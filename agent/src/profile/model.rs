@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    amount::Amount,
+    amount::{Amount, ValueSource},
     executable::Executable,
     indices::{
         ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, TaskIndex, ThreadIndex,
@@ -18,6 +18,10 @@ use super::{
     timeline::{TimedSample, Timeline},
     unwind_stats::UnwindStats,
 };
+
+/// From which part on the values differ from samples of the period: the rate has changed. Samples whose rate is the same
+/// are not of exactly one period each.
+const IRREGULAR_PART: u128 = 20;
 
 /// Samples of one or more processes over a period of time.
 #[derive(Clone, Debug)]
@@ -209,6 +213,30 @@ impl Profile {
     pub fn total_value(&self) -> u64 {
         let values = self.samples.iter().map(|sample| sample.value);
         values.fold(0, u64::saturating_add)
+    }
+
+    /// The numbers of folded stacks and flame graphs, in the order of the samples. Where the rate has changed,
+    /// samples that are counted are shared out by their values: a time with fewer of them counts as much as another.
+    #[must_use]
+    pub fn plotted(&self) -> Vec<u64> {
+        let amounts = self.samples.iter().map(Sample::amount);
+        let (count, value) = (u128::from(self.total()), u128::from(self.total_value()));
+        let expected = count * u128::from(self.period);
+        let is_regular = value.abs_diff(expected) <= expected / IRREGULAR_PART;
+        if self.kind.plotted == ValueSource::Value || is_regular || value == 0 {
+            return amounts
+                .map(|amount| amount.get(self.kind.plotted))
+                .collect();
+        }
+        let (mut passed, mut given) = (0_u128, 0);
+        let shared = amounts.map(|amount| {
+            passed += u128::from(amount.value);
+            let up_to = passed.saturating_mul(count) / value;
+            let part = up_to - given;
+            given = up_to;
+            u64::try_from(part).unwrap_or(u64::MAX)
+        });
+        shared.collect()
     }
 
     /// Values divided by the period, in the order of the samples: what the samples would count if the

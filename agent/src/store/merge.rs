@@ -1,8 +1,7 @@
 //! Merges profiles: samples of equal stacks of a thread are added up.
 //!
-//! The agent may lower its rate, so periods may differ: values are added up, not samples. The period
-//! of the merged profile is the shortest one, and its counts are values in such periods. If all periods
-//! are equal, as is usual, counts are exact sums.
+//! Counts and values are exact sums. The agent may lower its rate, so periods may differ: that of the merged profile
+//! is the shortest one, and then a sample of it is not one period.
 //!
 //! All profiles are of the same kind.
 //!
@@ -52,7 +51,7 @@ pub(crate) struct Merger {
     kept: HashMap<(u32, String), ProcessIndex>,
     tasks: Interner<String>,
     values: HashMap<Sampled, Amount>,
-    total: u64,
+    total: Amount,
     kind_and_period: Option<(&'static Kind, u64)>,
     windows: Vec<(SystemTime, Duration)>,
     labels: BTreeMap<String, String>,
@@ -93,8 +92,10 @@ impl Merger {
     }
 
     fn check_limits(&self, profile: &Profile) -> Result<(), MergeLimitExceeded> {
-        let total = self.total.saturating_add(profile.total_value());
-        if total > i64::MAX.unsigned_abs() || self.bytes + size_bytes(profile) > MAX_BYTES {
+        let mut total = self.total;
+        total += total_of(profile);
+        let is_too_much = total.count.max(total.value) > i64::MAX.unsigned_abs();
+        if is_too_much || self.bytes + size_bytes(profile) > MAX_BYTES {
             return Err(MergeLimitExceeded);
         }
         Ok(())
@@ -102,7 +103,7 @@ impl Merger {
 
     /// Adds the samples of a profile; `processes` are what its own processes are here.
     fn add_samples(&mut self, profile: &Profile, processes: &[ProcessIndex]) {
-        self.total = self.total.saturating_add(profile.total_value());
+        self.total += total_of(profile);
         self.add_labels(profile);
         let (threads, counts) = (self.threads.len(), self.values.len());
         let mut stacks = vec![None; profile.stacks.len()];
@@ -144,7 +145,7 @@ impl Merger {
         let (kind, period) = self.kind_and_period?;
         self.windows.sort_unstable();
         let (duration, times) = covered(&self.windows)?;
-        let mut profile = Profile {
+        let profile = Profile {
             start: times.0,
             duration,
             kind,
@@ -163,13 +164,6 @@ impl Merger {
             losses: self.losses,
             filtered_out: self.filtered_out,
         };
-        // What other tools count is not their values in periods.
-        if !kind.is_foreign() {
-            let counts: Vec<_> = profile.periods().collect();
-            for (sample, count) in profile.samples.iter_mut().zip(counts) {
-                sample.count = count;
-            }
-        }
         Some((profile, times))
     }
 
@@ -315,6 +309,15 @@ fn merged_process(service: &str, profile: &Profile) -> Process {
         runtime: if is_same { runtime } else { "" }.to_owned(),
         ..first
     }
+}
+
+/// What all samples of a profile measured.
+fn total_of(profile: &Profile) -> Amount {
+    let amounts = profile.samples.iter().map(Sample::amount);
+    amounts.fold(Amount::default(), |mut total, amount| {
+        total += amount;
+        total
+    })
 }
 
 fn samples(values: HashMap<Sampled, Amount>) -> Vec<Sample> {

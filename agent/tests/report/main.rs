@@ -247,6 +247,42 @@ fn files_are_merged_with_their_processes() {
 }
 
 #[test]
+fn samples_of_merged_files_are_those_of_each() {
+    let files = Files::new();
+    // At 50 ms and at 10 ms, and none of exactly such a time.
+    let recorded = |samples: u64, period| {
+        let mut profile = example_profile("main.py");
+        profile.kind = &wall::KIND;
+        profile.period = period;
+        profile.samples.truncate(1);
+        profile.samples[0].count = samples;
+        profile.samples[0].value = samples * period + 12_345;
+        profile
+    };
+    let one = files.profile("one.pb.gz", &recorded(197, 50_000_000));
+    let two = files.profile("two.pb.gz", &recorded(594, 10_000_000));
+    let (text, _) = report(&[&one, &two]);
+    assert!(text.contains(": 791 samples in 10.0 s, 15.79 s"), "{text}");
+    let (text, _) = report(&[&one, &two, "-o", "-", "-f", "jsonl"]);
+    assert_eq!(text.matches("\"samples\":791,").count(), 2, "{text}");
+    let merged = files.path("both.pb.gz");
+    report(&[&one, &two, "-o", merged.to_str().unwrap()]);
+    let samples = message(&fs::read(&merged).unwrap()).sample;
+    assert_eq!(samples.iter().map(|it| it.value[0]).sum::<i64>(), 791);
+    let folder = TempDir::new().unwrap();
+    for (second, file) in [one, two].iter().enumerate() {
+        let name = format!("20261121T15200{second}.000Z_web.wall.pb.gz");
+        fs::copy(file, folder.path().join(name)).unwrap();
+    }
+    let folder = folder.path().to_str().unwrap();
+    let of_folder = ["--folder", folder, "-e", "wall"];
+    for view in [&[][..], &["--top"]] {
+        let (text, _) = report(&[&of_folder, view].concat());
+        assert!(text.contains("791"), "{text}");
+    }
+}
+
+#[test]
 fn a_folder_may_have_other_files() {
     let files = Files::new();
     files.profile("one.pb.gz", &example_profile("main.py"));
@@ -366,6 +402,18 @@ fn what_cannot_be_read_is_one_sentence() {
     assert!(message.contains("of two events, cpu and wall"), "{message}");
     // One of them is what is selected.
     assert_eq!(folded(&[&file, &other, "-e", "wall"]), folded(&[&other]));
+}
+
+#[test]
+fn a_limit_of_growth_is_about_two_profiles() {
+    let files = Files::new();
+    let file = files.profile("a.pb.gz", &example_profile("main.py"));
+    let output = agent(&[&file, "--fail-above", "1%"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    let message = String::from_utf8(output.stderr).unwrap();
+    let expected = "name two profiles with --diff BEFORE AFTER";
+    assert!(message.contains(expected), "{message}");
 }
 
 #[test]

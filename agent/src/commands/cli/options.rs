@@ -304,6 +304,14 @@ pub enum UsageError {
     /// The time range is empty.
     #[error("--from must be earlier than --to")]
     EmptyRange,
+    /// What is about two profiles, with others.
+    #[error(
+        "{flag} is about what has changed: name two profiles with --diff BEFORE AFTER, or leave it out"
+    )]
+    NoComparison {
+        /// The flag.
+        flag: &'static str,
+    },
     /// The time between two refreshes.
     #[error("--delay must be between 100ms and 10m")]
     Delay,

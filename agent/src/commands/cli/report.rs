@@ -214,6 +214,21 @@ pub(super) struct ReportFlags {
     threads: bool,
 }
 
+impl ReportFlags {
+    /// Refuses what is about two profiles where two are not compared: clap does not where it could not be added to the
+    /// other arguments, such as names of files.
+    fn check_comparison(&self) -> Result<(), UsageError> {
+        let flags = [
+            (self.fail_above.is_some(), "--fail-above"),
+            (self.normalize, "--normalize"),
+        ];
+        match flags.into_iter().find(|(is_set, _)| *is_set) {
+            Some((_, flag)) if self.diff.is_empty() => Err(UsageError::NoComparison { flag }),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl TryFrom<ReportFlags> for ReportOptions {
     type Error = UsageError;
 
@@ -223,6 +238,7 @@ impl TryFrom<ReportFlags> for ReportOptions {
         {
             return Err(UsageError::EmptyRange);
         }
+        flags.check_comparison()?;
         let internals = values::internals(flags.internals, flags.no_internals);
         let is_shown =
             flags.output.is_empty() && (flags.top || flags.tree || !flags.files.is_empty());
@@ -417,6 +433,15 @@ mod tests {
         }
         let error = options(&["--from", "-1h", "--to", "-2h"]).unwrap_err();
         assert_eq!(error, "--from must be earlier than --to");
+        for line in [
+            &["a", "--fail-above", "5%"][..],
+            &["--top", "--fail-above", "5%"],
+            &["--folder", "a", "--fail-above", "5%"],
+            &["a", "--normalize"],
+        ] {
+            let error = options(line).unwrap_err();
+            assert!(error.contains("--diff BEFORE AFTER"), "{line:?}: {error}");
+        }
         assert!(options(&["-f", "svg"]).unwrap_err().contains("--output"));
         let error = options(&["-o", "x.json"]).unwrap_err();
         assert!(error.contains("no format has the extension"), "{error}");

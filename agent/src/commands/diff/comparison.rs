@@ -1,11 +1,11 @@
 //! Two profiles of one kind, function by function.
 //!
-//! Samples are random: a profile that is taken again differs. With n samples the standard error of their
-//! number is √n, if each is taken independently of the others; of a clock it is less. A change counts only
-//! beyond three standard errors.
+//! Samples are random: a profile that is taken again differs, by as much as its [noise](Noise) says; of a clock it is
+//! less. A change counts only beyond three standard errors.
 
 use std::{cmp::Ordering, collections::HashMap};
 
+use super::noise::{Noise, to_float};
 use crate::{
     commands::summary::{FunctionRow, Named, hottest_functions},
     profile::{Kind, Profile},
@@ -64,65 +64,87 @@ pub(super) struct Grown<'a> {
     pub(super) change: Change,
 }
 
-/// One profile: the factor of its values, and the value of a sample.
+/// A value of one profile, and its variance in the [unit of noise](Noise::unit).
+#[derive(Clone, Copy, Default)]
+struct Measured {
+    value: u64,
+    variance: u64,
+}
+
+/// The values of a function in one profile.
+#[derive(Clone, Copy, Default)]
+struct Measurement {
+    own: Measured,
+    total: Measured,
+}
+
+/// One profile: the factor of its values, and the unit of their variances.
 #[derive(Clone, Copy)]
 struct Scale {
     factor: f64,
-    sample: f64,
+    noise: f64,
 }
 
 impl Scale {
-    fn of(profile: &Profile, factor: f64) -> Self {
-        let samples = to_float(profile.total().max(1));
-        Self {
-            factor,
-            sample: factor * to_float(profile.total_value()) / samples,
-        }
+    fn value(self, measured: Measured) -> f64 {
+        self.factor * to_float(measured.value)
     }
 
-    fn value(self, value: u64) -> f64 {
-        self.factor * to_float(value)
+    fn variance(self, measured: Measured) -> f64 {
+        self.factor.powi(2) * self.noise * to_float(measured.variance)
+    }
+}
+
+/// The change of values before and after.
+fn change(scales: [Scale; 2], values: [Measured; 2]) -> Change {
+    let ([before, after], [scale_before, scale_after]) = (values, scales);
+    let variance = scale_before.variance(before) + scale_after.variance(after);
+    Change {
+        before: scale_before.value(before),
+        after: scale_after.value(after),
+        noise: STANDARD_ERRORS * variance.sqrt(),
     }
 }
 
 impl Comparison {
     /// Compares two profiles of one kind that both have samples.
     pub(super) fn new(before: &Profile, after: &Profile, normalize: bool) -> Self {
-        let totals = (
-            to_float(before.total_value()),
-            to_float(after.total_value()),
-        );
+        let profiles = [before, after];
+        let noises = profiles.map(Noise::of);
+        let totals = profiles.map(|profile| to_float(profile.total_value()));
         let factor = if normalize {
-            totals.1 / totals.0.max(1.0)
+            totals[1] / totals[0].max(1.0)
         } else {
             1.0
         };
-        let scales = (Scale::of(before, factor), Scale::of(after, 1.0));
-        let change = |values: (u64, u64)| {
-            let (before, after) = (scales.0.value(values.0), scales.1.value(values.1));
-            let variance = before * scales.0.sample + after * scales.1.sample;
-            Change {
-                before,
-                after,
-                noise: STANDARD_ERRORS * variance.sqrt(),
-            }
+        let scale = |factor, noise: &Noise<'_>| Scale {
+            factor,
+            noise: noise.unit,
         };
-        let mut values = HashMap::<Named, [(u64, u64); 2]>::new();
-        for row in functions(before) {
-            let [own, total] = values.entry(row.function).or_default();
-            (own.0, total.0) = (row.own, row.total);
+        let scales = [scale(factor, &noises[0]), scale(1.0, &noises[1])];
+        let mut values = HashMap::<Named, [Measurement; 2]>::new();
+        let mut all = [Measured::default(); 2];
+        for (side, (profile, noise)) in profiles.into_iter().zip(&noises).enumerate() {
+            all[side] = Measured {
+                value: profile.total_value(),
+                variance: noise.values.total_value(),
+            };
+            for row in functions(profile) {
+                let measured = &mut values.entry(row.function).or_default()[side];
+                (measured.own.value, measured.total.value) = (row.own, row.total);
+            }
+            for row in functions(&noise.values) {
+                let measured = &mut values.entry(row.function).or_default()[side];
+                (measured.own.variance, measured.total.variance) = (row.own, row.total);
+            }
         }
-        for row in functions(after) {
-            let [own, total] = values.entry(row.function).or_default();
-            (own.1, total.1) = (row.own, row.total);
-        }
-        let all = values.len();
+        let known = values.len();
         let functions = values
             .into_iter()
-            .map(|(function, [own, total])| FunctionChange {
+            .map(|(function, measured)| FunctionChange {
                 function,
-                own: change(own),
-                total: change(total),
+                own: change(scales, measured.map(|it| it.own)),
+                total: change(scales, measured.map(|it| it.total)),
             });
         let mut functions: Vec<_> = functions
             .filter(|it| it.own.is_real() || it.total.is_real())
@@ -130,9 +152,9 @@ impl Comparison {
         functions.sort_by(order);
         Self {
             kind: before.kind,
-            all: change((before.total_value(), after.total_value())),
+            all: change(scales, all),
             is_normalized: normalize,
-            unchanged: all - functions.len(),
+            unchanged: known - functions.len(),
             functions,
         }
     }
@@ -180,15 +202,13 @@ fn order(one: &FunctionChange, other: &FunctionChange) -> Ordering {
         .then_with(|| one.function.cmp(&other.function))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "what is shown has three digits")]
-fn to_float(value: u64) -> f64 {
-    value as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::fixtures::example_profile;
+    use crate::profile::{
+        fixtures::{example_profile, of_kind},
+        kinds::{allocations, exceptions},
+    };
 
     /// The example with so many times the samples, those of `fib` besides multiplied.
     fn profile(times: u64, fib: u64) -> Profile {
@@ -240,6 +260,52 @@ mod tests {
         let comparison = Comparison::new(&profile(1, 1), &more, false);
         assert!(comparison.functions.is_empty());
         assert!(comparison.grown(0.01).is_none());
+    }
+
+    /// The example with the values of all stacks multiplied, as another kind.
+    fn of(kind: &'static Kind, multiply: impl Fn(&mut u64, &mut u64)) -> Profile {
+        let mut profile = of_kind(example_profile("main.py"), kind);
+        for sample in &mut profile.samples {
+            multiply(&mut sample.count, &mut sample.value);
+        }
+        profile
+    }
+
+    #[test]
+    fn allocations_change_beyond_the_noise_of_what_was_sampled() {
+        // 400 samples, each for a thousand small allocations, and a tenth more: the standard error is a fourteenth.
+        let allocated = |tenths| {
+            of(&allocations::KIND, |count, value| {
+                *count *= 100 * tenths;
+                *value = *value * tenths / 10;
+            })
+        };
+        let chance = Comparison::new(&allocated(10), &allocated(11), false);
+        assert!(chance.functions.is_empty(), "{:?}", named(&chance));
+        assert!(!chance.all.is_real() && chance.grown(0.01).is_none());
+        let change = Comparison::new(&allocated(10), &allocated(20), false);
+        assert!(change.grown(0.9).unwrap().function.is_none());
+    }
+
+    #[test]
+    fn exceptions_change_beyond_the_noise_that_was_recorded() {
+        let raised = |times, raise_variance| {
+            let mut profile = of(&exceptions::KIND, |count, value| {
+                *count *= times;
+                *value *= times;
+            });
+            profile.losses.raise_variance = raise_variance;
+            profile
+        };
+        let exact = Comparison::new(&raised(100, 0), &raised(110, 0), false);
+        assert!(exact.grown(0.05).unwrap().function.is_none());
+        // The standard error of 40,000 is 2,000.
+        let [before, after] = [raised(100, 4_000_000), raised(110, 4_000_000)];
+        for normalize in [false, true] {
+            let chance = Comparison::new(&before, &after, normalize);
+            assert!(chance.functions.is_empty(), "{:?}", named(&chance));
+            assert!(chance.grown(0.01).is_none());
+        }
     }
 
     #[test]

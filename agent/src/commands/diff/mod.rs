@@ -1,6 +1,7 @@
 //! `agent report --diff`: what has changed between two profiles.
 
 mod comparison;
+mod noise;
 mod table;
 
 use std::{

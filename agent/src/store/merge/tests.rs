@@ -1,7 +1,10 @@
 use super::*;
 use crate::{
-    formats::{EncodeOptions, Format, encode},
-    profile::fixtures::{example_processes, example_profile},
+    formats::{EncodeOptions, Format, PprofFile, encode},
+    profile::{
+        fixtures::{example_processes, example_profile, of_kind},
+        kinds::{allocations, exceptions, wall},
+    },
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -14,16 +17,14 @@ fn merged(profiles: &[(&str, &Profile)]) -> Profile {
     merger.finish().unwrap().0
 }
 
-fn folded(profile: &Profile) -> BTreeMap<String, u64> {
+fn encoded(profile: &Profile, format: Format) -> Vec<u8> {
     let mut bytes = Vec::new();
-    encode(
-        profile,
-        Format::Folded,
-        EncodeOptions::default(),
-        &mut bytes,
-    )
-    .unwrap();
-    let text = String::from_utf8(bytes).unwrap();
+    encode(profile, format, EncodeOptions::default(), &mut bytes).unwrap();
+    bytes
+}
+
+fn folded(profile: &Profile) -> BTreeMap<String, u64> {
+    let text = String::from_utf8(encoded(profile, Format::Folded)).unwrap();
     text.lines()
         .map(|line| {
             let (stack, count) = line.rsplit_once(' ').unwrap();
@@ -104,14 +105,54 @@ fn different_periods_are_added_by_time() {
     assert_eq!(both.period, often.period);
     let values = often.total_value() + seldom.total_value();
     assert_eq!(both.total_value(), values);
-    let lacking = values - both.total() * both.period;
-    assert!(lacking < both.period, "{lacking}");
+    // Samples are those that were taken.
+    assert_eq!(both.total(), often.total() + seldom.total());
     let (of_often, of_both) = (folded(&often), folded(&both));
+    assert_eq!(of_both.values().sum::<u64>(), both.total());
     assert_eq!(of_both.len(), of_often.len());
     for (stack, count) in of_often {
-        // Each was there as often in both, so it has ten thirds of the samples.
-        let expected = count + count * 7 / 3;
-        assert!(of_both[&stack].abs_diff(expected) <= 2, "{stack}");
+        // Each has the same part of the time in both.
+        assert!(of_both[&stack].abs_diff(2 * count) <= 2, "{stack}");
+    }
+}
+
+#[test]
+fn time_at_a_lowered_rate_counts_as_much_in_flame_graphs() {
+    let mut often = later(Duration::ZERO, 1);
+    often.samples.truncate(1);
+    often.samples[0].count = 300;
+    often.samples[0].value = 300 * often.period;
+    let mut seldom = often.clone();
+    seldom.samples[0] = Sample {
+        stack: StackId(often.samples[0].stack.0 + 1),
+        count: 100,
+        ..often.samples[0]
+    };
+    seldom.period *= 3;
+    let both = merged(&[("web", &often), ("web", &seldom)]);
+    let counts: Vec<_> = both.samples.iter().map(|sample| sample.count).collect();
+    assert_eq!(counts, [300, 100]);
+    let plotted: Vec<_> = folded(&both).into_values().collect();
+    assert_eq!(plotted, [200, 200]);
+}
+
+#[test]
+fn counts_are_sums_whatever_their_values_are_to_the_period() {
+    let with = |kind: &'static Kind, count, value| {
+        let mut profile = of_kind(example_profile("main.py"), kind);
+        profile.samples.truncate(1);
+        profile.samples[0].count = count;
+        profile.samples[0].value = value;
+        profile
+    };
+    for kind in [&allocations::KIND, &exceptions::KIND, &wall::KIND] {
+        let (one, other) = (with(kind, 10_155, 30 << 20), with(kind, 8_759, 24 << 20));
+        let both = merged(&[("web", &one), ("web", &other)]);
+        assert_eq!(both.total(), 18_914, "{}", kind.name);
+        assert_eq!(both.total_value(), 54 << 20, "{}", kind.name);
+        let file = PprofFile::new(&encoded(&both, Format::Pprof)).unwrap();
+        let head = file.head().unwrap();
+        assert_eq!(head.total.count, 18_914, "{}", kind.name);
     }
 }
 
@@ -162,6 +203,9 @@ fn more_than_there_is_room_for_is_refused() {
     profile.samples[0].value = i64::MAX.unsigned_abs() / 2;
     merger.add("web", &profile).unwrap();
     merger.add("web", &profile).unwrap_err();
+    let mut counted = example_profile("main.py");
+    counted.samples[0].count = i64::MAX.unsigned_abs();
+    merger.add("web", &counted).unwrap_err();
     let before = merger.files();
     let small = example_profile("main.py");
     merger.add("web", &small).unwrap();
