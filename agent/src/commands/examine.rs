@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use anyhow::{Result, bail};
 
 use crate::{
+    profile::Kind,
     python,
     session::{Examinations, Follow},
     targets::{
@@ -90,6 +91,23 @@ pub(super) fn check_python(found: &[Finding], others: bool) -> Result<Vec<String
         .collect())
 }
 
+/// Whether anything can be recorded of processes that start no others, where only probes have samples of these kinds.
+///
+/// # Errors
+///
+/// One sentence, when none of the processes runs, or is about to run, an interpreter that could have them.
+pub(super) fn check_probes(found: &[Finding], kinds: &[&Kind]) -> Result<()> {
+    let words: Option<Vec<_>> = kinds.iter().map(|kind| kind.probed()).collect();
+    let failures: Option<Vec<_>> = found
+        .iter()
+        .map(|it| it.interpreter.as_ref().err().filter(|_| !it.is_early()))
+        .collect();
+    if let (Some(words), Some([first, ..])) = (words, failures.as_deref()) {
+        bail!("{} cannot be recorded: {first}", words.join(" and "));
+    }
+    Ok(())
+}
+
 /// [`examine_all`] and [`check_python`], whose notices are printed.
 ///
 /// # Errors
@@ -129,6 +147,29 @@ pub(super) fn subject(pids: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::{
+        CPU,
+        kinds::{allocations, exceptions},
+    };
+
+    #[tokio::test]
+    async fn without_cpython_there_is_nothing_that_probes_could_record() {
+        // This program.
+        let found = [Examinations::new(false)
+            .examine(std::process::id())
+            .await
+            .unwrap()];
+        let kinds = [&allocations::KIND, &exceptions::KIND];
+        let error = check_probes(&found, &kinds).unwrap_err().to_string();
+        let begin = format!(
+            "allocations and exceptions cannot be recorded: process {} runs ",
+            std::process::id()
+        );
+        assert!(error.starts_with(&begin), "{error}");
+        assert!(error.contains("which is not Python"), "{error}");
+        check_probes(&found, &[&allocations::KIND, &CPU]).unwrap();
+        check_probes(&[], &kinds).unwrap();
+    }
 
     #[test]
     fn one_process_has_its_id() {

@@ -11,7 +11,7 @@ use anyhow::Result;
 
 use super::{
     cli::{RecordOptions, Target},
-    examine::{self, Examined, examine},
+    examine::{self, Examined, check_probes, examine},
     outputs::Outputs,
     progress::Progress,
     summary::Summary,
@@ -51,6 +51,9 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
             let others = options.native || children;
             let Examined { found, follow } = examine(&examinations, selection, others).await?;
             follows = follow.is_some();
+            if !children && !follows {
+                check_probes(&found, &options.kinds)?;
+            }
             let pids = examine::pids(&found);
             let scope = Scope::of(found, children).following(follow);
             (pids, scope, None)

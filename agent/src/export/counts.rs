@@ -26,6 +26,8 @@ pub struct Counts {
     pub failures: Failures,
     /// Failed writes to the spool and reads from it; what cannot be written stays in memory.
     pub spool_failures: u64,
+    /// Delivered batches that were removed because the disk was full.
+    pub removed_disk_full: u64,
 }
 
 /// Batches not delivered yet.

@@ -23,6 +23,11 @@ pub(super) trait Destination: Send + Sync + 'static {
         &self,
         payload: &Payload,
     ) -> impl Future<Output = Result<Receipt, DeliveryError>> + Send;
+
+    /// Delivered profiles that were removed because the disk was full, since the last call.
+    fn take_removed(&self) -> u64 {
+        0
+    }
 }
 
 /// How much of a delivered payload the destination accepted.

@@ -10,7 +10,10 @@
 use std::{
     io, iter,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -24,7 +27,7 @@ use super::{
 };
 use crate::formats::FunctionNames;
 use crate::store::{
-    folder::{Folder, FolderEntry, bytes_on_disk, is_full},
+    folder::{Folder, FolderEntry, bytes_on_disk, is_full, is_transient},
     name::{self, SUFFIX},
     rotation::Rotation,
 };
@@ -48,14 +51,22 @@ pub struct FileConfig {
 pub(super) struct FileDestination {
     config: FileConfig,
     rotation: Arc<Mutex<Rotation>>,
+    /// Profiles that were removed because the disk was full, and not taken yet.
+    removed: Arc<AtomicU64>,
 }
 
 impl FileDestination {
-    pub(super) fn new(config: FileConfig) -> Self {
-        Self {
+    /// Creates the folder. A disk that is full is no error: there may be room later.
+    pub(super) fn new(config: FileConfig) -> io::Result<Self> {
+        match Folder::open(&config.folder) {
+            Err(error) if !is_full(&error) && !is_transient(&error) => return Err(error),
+            _ => {}
+        }
+        Ok(Self {
             config,
             rotation: Arc::default(),
-        }
+            removed: Arc::default(),
+        })
     }
 }
 
@@ -72,10 +83,14 @@ impl Destination for FileDestination {
     async fn send(&self, payload: &Payload) -> Result<Receipt, DeliveryError> {
         let (config, payload) = (self.config.clone(), payload.clone());
         let rotation = Arc::clone(&self.rotation);
+        let removed = Arc::clone(&self.removed);
         let written = spawn_blocking(move || {
             // After a panic the state may be wrong until the folder is listed again.
             let mut rotation = rotation.lock().unwrap_or_else(PoisonError::into_inner);
-            write(&config, &mut rotation, &payload)
+            let mut count = 0;
+            let written = write(&config, &mut rotation, &payload, &mut count);
+            removed.fetch_add(count, Ordering::Relaxed);
+            written
         });
         match written.await {
             Ok(written) => written.map(|()| Receipt::Complete),
@@ -85,12 +100,18 @@ impl Destination for FileDestination {
             }),
         }
     }
+
+    fn take_removed(&self) -> u64 {
+        self.removed.swap(0, Ordering::Relaxed)
+    }
 }
 
+/// Writes a profile; `removed` counts those that were removed because the disk was full.
 fn write(
     config: &FileConfig,
     rotation: &mut Rotation,
     payload: &Payload,
+    removed: &mut u64,
 ) -> Result<(), DeliveryError> {
     let stem = &*payload.name;
     let earliest = name::moment(stem).and_then(|moment| moment.checked_sub(config.max_age));
@@ -110,14 +131,14 @@ fn write(
     let folder = Folder::open(&config.folder).map_err(failed)?;
     let room = config.max_bytes - size_bytes;
     rotation
-        .make_room(&folder, room, earliest)
+        .make_room(&folder, room, earliest, &mut 0)
         .map_err(failed)?;
     let written = match write_new(&folder, stem, &payload.body) {
         Err(error) if is_full(&error) => {
             // Other programs filled the disk: remove as much of the oldest as the new one needs.
             let remaining = rotation.bytes().saturating_sub(size_bytes);
             rotation
-                .make_room(&folder, remaining, earliest)
+                .make_room(&folder, remaining, earliest, removed)
                 .and_then(|()| write_new(&folder, stem, &payload.body))
         }
         other => other,
@@ -168,6 +189,7 @@ mod tests {
             max_age: Duration::from_secs(3_600),
             function_names: FunctionNames::Plain,
         })
+        .unwrap()
     }
 
     fn names(folder: &Path) -> Vec<String> {
@@ -284,8 +306,10 @@ mod tests {
         let files = files(disk.path(), 1 << 30);
         put(&files, "a", 1).await.unwrap();
         put(&files, "a", 2).await.unwrap();
+        assert_eq!(files.take_removed(), 0);
         disk.fill();
         put(&files, "a", 3).await.unwrap();
+        assert_eq!(files.take_removed(), 1);
         assert!(!names(disk.path()).contains(&"19700101T000001.000Z_a.pb.gz".to_owned()));
         disk.fill();
         put(&files, "a", 4).await.unwrap();

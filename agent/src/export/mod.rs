@@ -24,7 +24,7 @@ mod support;
 mod tests;
 mod worker;
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, io, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::{
     task::JoinHandle,
@@ -112,6 +112,20 @@ pub enum StartError {
         /// What is wrong.
         source: HttpConfigError,
     },
+    /// Its folder cannot be created or opened.
+    #[error(
+        "exporter '{name}': the folder '{}' cannot be created or opened ({source}): set `folder` to one that the \
+         agent's user can write to",
+        folder.display()
+    )]
+    Folder {
+        /// The exporter.
+        name: String,
+        /// Its folder.
+        folder: PathBuf,
+        /// What is wrong.
+        source: io::Error,
+    },
     /// Its spool cannot be opened.
     #[error("exporter '{name}': {source}")]
     Spool {
@@ -150,7 +164,7 @@ impl Exporters {
     ///
     /// # Errors
     ///
-    /// When a configuration is invalid or a spool cannot be opened. An unreachable destination and a
+    /// When a configuration is invalid, or a folder or a spool cannot be opened. An unreachable destination and a
     /// missing file of credentials are no errors: both may appear later.
     ///
     /// # Panics
@@ -238,7 +252,17 @@ impl Exporter {
             move |source| StartError::Destination { name, source }
         };
         match config.destination.clone() {
-            DestinationConfig::File(file) => Self::run(config, FileDestination::new(file)),
+            DestinationConfig::File(file) => {
+                let folder = file.folder.clone();
+                let name = config.name.clone();
+                let destination =
+                    FileDestination::new(file).map_err(|source| StartError::Folder {
+                        name,
+                        folder,
+                        source,
+                    })?;
+                Self::run(config, destination)
+            }
             DestinationConfig::Pyroscope(to) => {
                 Self::run(config, Pyroscope::new(to).map_err(invalid)?)
             }

@@ -47,6 +47,8 @@ pub(super) struct Worker<D> {
     retry: Retry,
     /// The oldest payload, if it was not delivered and cannot be spooled.
     unspooled: Option<Payload>,
+    /// Whether it was said that delivered profiles were removed.
+    has_removed: bool,
 }
 
 /// The payload being delivered.
@@ -77,6 +79,7 @@ impl<D: Destination> Worker<D> {
             spool: spool.map(SharedSpool::new),
             retry,
             unspooled: None,
+            has_removed: false,
         }
     }
 
@@ -86,7 +89,9 @@ impl<D: Destination> Worker<D> {
         let mut failing = None;
         let mut reported = None;
         while let Some(in_hand) = self.next().await {
-            match self.attempt(&in_hand.payload).await {
+            let result = self.attempt(&in_hand.payload).await;
+            self.count_removed();
+            match result {
                 // Stopped while it was sent.
                 None => self.keep(in_hand).await,
                 Some(Ok(receipt)) => {
@@ -130,6 +135,22 @@ impl<D: Destination> Worker<D> {
         }
         self.spill(ExportQueue::take).await;
         self.queue.drop_all();
+    }
+
+    /// Counts delivered profiles that were removed because the disk was full, and says so once.
+    fn count_removed(&mut self) {
+        let removed = self.destination.take_removed();
+        if removed == 0 {
+            return;
+        }
+        self.queue
+            .count(|counts| counts.removed_disk_full += removed);
+        if !std::mem::replace(&mut self.has_removed, true) {
+            warn!(
+                exporter = self.name,
+                removed, "the disk is full: the oldest profiles are removed for new ones"
+            );
+        }
     }
 
     fn log(&self, failure: &DeliveryError) {

@@ -45,6 +45,8 @@ pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
         unwatched_samples: _,
         lost_moves: _,
         untimed_samples: _,
+        unprobed: _,
+        own_allocators: _,
     } = *losses;
     let unwind_reasons = unwind_reasons(&unwind);
     let unsymbolized_reasons = unsymbolized_reasons(&unsymbolized);
@@ -138,7 +140,7 @@ fn read_idle(sentence: &str) -> Option<u64> {
 type Loss<'a> = (u64, (&'a str, &'a str), &'a str);
 
 /// Losses of other things than samples and frames.
-fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 13] {
+fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 15] {
     [
         (
             losses.names_only,
@@ -216,6 +218,19 @@ fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 13] {
             losses.untimed_samples,
             ("sample is", "samples are"),
             "not in the chart: it ends early, as only the times of 1,000,000 samples are kept.",
+        ),
+        (
+            losses.unprobed,
+            ("process has", "processes have"),
+            "no probe, and no samples: they are only in a supported CPython with the functions to probe.",
+        ),
+        (
+            losses.own_allocators,
+            (
+                "process of a free-threaded build has an allocator of its own:",
+                "processes of free-threaded builds have allocators of their own:",
+            ),
+            "allocations of Python objects are not recorded, only those of native libraries.",
         ),
     ]
 }

@@ -299,16 +299,27 @@ impl Kind {
         }
     }
 
-    /// A sentence about what its values are not, where that needs one.
+    /// What probes in the profiled programs record, if its samples are of these.
     #[must_use]
-    pub fn limits(&self) -> Option<&'static str> {
+    pub fn probed(&self) -> Option<&'static str> {
+        match self.source {
+            Source::Probe(Probed::Exceptions) => Some("exceptions"),
+            Source::Probe(Probed::Allocations) => Some("allocations"),
+            _ => None,
+        }
+    }
+
+    /// A sentence about what its values are not, where that needs one; `has_pools` says whether there is a CPython that
+    /// divides its memory among small objects.
+    #[must_use]
+    pub fn limits(&self, has_pools: bool) -> Option<&'static str> {
         const PAGES: &str = "What was in memory before is left out; what an allocator uses again without giving it back \
              is of whoever touched it first.";
         const ALLOCATIONS: &str = "Objects of up to 512 bytes are in memory that CPython maps for many of them: it is of \
              whoever asked for the first one.";
         match self.source {
             Source::Pages(_) => Some(PAGES),
-            Source::Probe(Probed::Allocations) => Some(ALLOCATIONS),
+            Source::Probe(Probed::Allocations) if has_pools => Some(ALLOCATIONS),
             _ => None,
         }
     }

@@ -55,13 +55,17 @@ pub struct Losses {
     pub lost_moves: u64,
     /// Samples that are not in the [timeline](super::Timeline), which is full; they are in the profile.
     pub untimed_samples: u64,
+    /// Processes, not samples, without the probe of the kind: of them nothing is recorded.
+    pub unprobed: u64,
+    /// Processes, not samples, that allocate their objects by themselves; only of allocations.
+    pub own_allocators: u64,
     /// How long the traced waits were that are over; no loss, but what they are compared with.
     pub waits: WaitTotals,
 }
 
 impl Losses {
     /// The plain counters, without those that divide one loss by its reasons.
-    pub const COUNTERS: [Counter<Self>; 20] = [
+    pub const COUNTERS: [Counter<Self>; 22] = [
         |losses| &mut losses.lost_samples,
         |losses| &mut losses.truncated,
         |losses| &mut losses.incomplete,
@@ -82,6 +86,8 @@ impl Losses {
         |losses| &mut losses.unwatched_samples,
         |losses| &mut losses.lost_moves,
         |losses| &mut losses.untimed_samples,
+        |losses| &mut losses.unprobed,
+        |losses| &mut losses.own_allocators,
     ];
 
     /// Adds the losses of another profile.

@@ -22,6 +22,7 @@ mod allocations;
 mod clock;
 mod core_dump;
 mod counting;
+mod coverage;
 mod drain;
 mod end;
 mod eviction;
@@ -79,7 +80,7 @@ pub use self::{
 };
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     time::{Duration, Instant},
 };
 
@@ -94,6 +95,7 @@ use tracing::warn;
 
 use self::{
     allocations::Allocations,
+    coverage::{Coverage, completed},
     drain::Drain,
     examinations::Running,
     following::Following,
@@ -150,6 +152,8 @@ pub struct Session {
     allocations: Option<Box<Allocations>>,
     /// For that.
     allocation_sites: ProbeSites,
+    /// Of which processes nothing is recorded, by kinds of which probes have the samples; empty for a host.
+    coverage: HashMap<ProfileKind, Coverage>,
     /// [`None`] before sampling starts, and where no kind is about pages.
     pages: Option<Box<Pages>>,
     /// For that; taken when sampling starts.
@@ -239,6 +243,7 @@ impl Session {
             allocations: None,
             // All processes of a host have the C library, whether they are profiled or not.
             allocation_sites: ProbeSites::new("allocations", true),
+            coverage: HashMap::new(),
             pages: None,
             page_events,
             running: Running::default(),
@@ -398,10 +403,12 @@ impl Session {
         window.set_unwatched(self.pages.as_ref().map_or(0, |pages| pages.lost()));
         let counters = self.counters()?;
         let filter = filter.clone();
+        let coverage = self.take_coverage();
         let building = self.profiles.run(move |profiles| {
             let profiles = kinds.iter().map(|kind| {
                 let about = about.of_kind(kind);
-                profiles.profile(&window, &about, &filter, &counters)
+                let profile = profiles.profile(&window, &about, &filter, &counters);
+                profile.map(|profile| completed(profile, &coverage))
             });
             profiles.collect::<Result<Vec<_>, _>>()
         });

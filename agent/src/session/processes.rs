@@ -1,11 +1,14 @@
 //! Processes of a session: their events, the results of their examinations, and what of both goes into
 //! the BPF maps and to the profiles.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use agent_common::{
     maps::{AllocatorCode, Children, KERNEL_THREADS},
-    record::{ProcessEvent, ProcessEventKind},
+    record::{ProcessEvent, ProcessEventKind, ProfileKind},
 };
 use anyhow::Result;
 use tokio::time::timeout_at;
@@ -16,6 +19,7 @@ use super::recorder;
 use super::{
     Session,
     counting::Events,
+    coverage::Coverage,
     examinations::Examined,
     observer::{Observer, Origin},
     profiles::Profiles,
@@ -36,10 +40,6 @@ use crate::{
 /// Why allocations of a process are not recorded.
 const NO_ALLOCATOR: &str = "allocations are not recorded, because none of its files is a C library or an allocator \
      that is known";
-
-/// Why allocations of a process are not complete.
-const OWN_ALLOCATOR: &str = "a free-threaded build has an allocator of its own: allocations of Python objects are not \
-     recorded, only those of native libraries";
 
 /// Why exceptions of a process are not recorded.
 const NO_RAISE_SITE: &str = "exceptions are not recorded, because its interpreter's file has no symbol \
@@ -99,7 +99,11 @@ impl Session {
                 }
                 self.copy_program(pid, event.parent);
             }
-            ProcessEventKind::EXECUTED | ProcessEventKind::EXITED => self.forget_program(pid),
+            ProcessEventKind::EXECUTED => {
+                self.forget_coverage(pid);
+                self.forget_program(pid);
+            }
+            ProcessEventKind::EXITED => self.forget_program(pid),
             _ => {}
         }
         if event.kind == ProcessEventKind::EXITED {
@@ -229,6 +233,7 @@ impl Session {
                 Ok(())
             }
             Validity::Past => {
+                self.note_interpreter(&finding);
                 let origin = Origin::Examined(finding.metadata.as_ref());
                 observer.on_process(&finding.process, origin);
                 let process = finding.process;
@@ -244,6 +249,7 @@ impl Session {
     /// Distributes what was found out about a process.
     fn apply<O: Observer>(&mut self, finding: Finding, observer: &mut O) -> Result<()> {
         let pid = finding.process.pid;
+        self.note_interpreter(&finding);
         if let Ok(interpreter) = &finding.interpreter {
             let python = InterpreterLocation {
                 interpreters_head: interpreter.interpreters_head,
@@ -254,10 +260,10 @@ impl Session {
             };
             self.gil_locations.set(pid, interpreter.gil);
             if self.kinds.iter().any(|kind| kind.is_about_exceptions()) {
-                self.add_raise_site(pid, interpreter);
+                self.add_raise_site(&finding.process, interpreter);
             }
             if self.kinds.iter().any(|kind| kind.is_about_allocations()) {
-                self.add_allocation_sites(pid, interpreter);
+                self.add_allocation_sites(&finding.process, interpreter);
             }
             match self.bpf.update_process(pid, &python) {
                 Ok(()) => {}
@@ -294,16 +300,21 @@ impl Session {
     }
 
     /// Has exceptions of a process recorded.
-    fn add_raise_site(&self, pid: u32, interpreter: &Interpreter) {
+    fn add_raise_site(&mut self, process: &profile::Process, interpreter: &Interpreter) {
+        let kind = ProfileKind::EXCEPTIONS;
         if let Some(site) = &interpreter.raise_site {
-            self.raise_sites.set(pid, std::slice::from_ref(site));
+            self.raise_sites
+                .set(process.pid, std::slice::from_ref(site));
+            self.cover(kind, |coverage| coverage.add_recorded(process));
         } else if !interpreter.is_early() {
-            self.say(pid, NO_RAISE_SITE);
+            self.say(process.pid, NO_RAISE_SITE);
+            self.cover(kind, |coverage| coverage.add_missing(process.pid, None));
         }
     }
 
     /// Has allocations of a process recorded.
-    fn add_allocation_sites(&mut self, pid: u32, interpreter: &Interpreter) {
+    fn add_allocation_sites(&mut self, process: &profile::Process, interpreter: &Interpreter) {
+        let pid = process.pid;
         let replacing = interpreter.replacing_allocator();
         let code = replacing.map(|mapping| AllocatorCode {
             start: mapping.start,
@@ -311,13 +322,60 @@ impl Session {
         });
         self.bpf.set_allocator(pid, code);
         self.allocation_sites.set(pid, &interpreter.allocators);
+        let kind = ProfileKind::ALLOCATIONS;
+        if !interpreter.allocators.is_empty() {
+            self.cover(kind, |coverage| coverage.add_recorded(process));
+        }
         if interpreter.is_early() {
             // It is examined again.
         } else if interpreter.allocators.is_empty() {
             self.say(pid, NO_ALLOCATOR);
+            self.cover(kind, |coverage| coverage.add_missing(pid, None));
         } else if interpreter.flavour.is_free_threaded {
-            self.say(pid, OWN_ALLOCATOR);
+            self.cover(kind, |coverage| coverage.add_own_allocator(pid));
         }
+    }
+
+    /// Notes that nothing is recorded by probes of a process without an interpreter that is supported, or not any more.
+    fn note_interpreter(&mut self, finding: &Finding) {
+        let pid = finding.process.pid;
+        let Err(error) = &finding.interpreter else {
+            self.forget_coverage(pid);
+            return;
+        };
+        for kind in self.kinds.clone() {
+            if kind.is_of_probe() {
+                let reason = error.to_string();
+                self.cover(kind.number, |coverage| {
+                    coverage.add_missing(pid, Some(reason));
+                });
+            }
+        }
+    }
+
+    /// Notes of what a kind has samples: not on a host, where most processes are without Python.
+    fn cover(&mut self, kind: ProfileKind, note: impl FnOnce(&mut Coverage)) {
+        if !self.is_host {
+            note(self.coverage.entry(kind).or_default());
+        }
+    }
+
+    /// Forgets that nothing was recorded of the program that a process has run.
+    fn forget_coverage(&mut self, pid: u32) {
+        for coverage in self.coverage.values_mut() {
+            coverage.forget_program(pid);
+        }
+    }
+
+    /// Says of which processes nothing was recorded; returns what is known of that.
+    pub(super) fn take_coverage(&mut self) -> HashMap<ProfileKind, Coverage> {
+        let coverage = std::mem::take(&mut self.coverage);
+        for kind in &self.kinds {
+            if let (Some(what), Some(coverage)) = (kind.probed(), coverage.get(&kind.number)) {
+                coverage.say(what);
+            }
+        }
+        coverage
     }
 
     /// Says what is not recorded of a process: to everybody where it was chosen.

@@ -57,12 +57,13 @@ impl RemovalOrder {
 
 impl Rotation {
     /// Removes the oldest profiles until the others take no more than `max_bytes`, and some of those
-    /// with names before `earliest`.
+    /// with names before `earliest`; `removed` counts them.
     pub(crate) fn make_room(
         &mut self,
         folder: &Folder,
         max_bytes: u64,
         earliest: &str,
+        removed: &mut u64,
     ) -> io::Result<()> {
         if self.written >= WRITES_PER_LISTING {
             self.oldest.clear();
@@ -81,6 +82,7 @@ impl Rotation {
             }
             expired += 1;
             folder.remove(&file.get().name)?;
+            *removed += 1;
             let file = file.remove();
             self.bytes = self.bytes.saturating_sub(file.bytes);
         }
@@ -167,12 +169,16 @@ mod tests {
         let all = 3 * u32::try_from(MAX_CACHED).unwrap();
         fill(&folder, (0..all).map(file));
         let mut rotation = Rotation::default();
-        rotation.make_room(&folder, 10 * 4_096, "").unwrap();
+        let mut removed = 0;
+        rotation
+            .make_room(&folder, 10 * 4_096, "", &mut removed)
+            .unwrap();
         assert_eq!(
             names(&folder),
             (all - 10..all).map(file).collect::<Vec<_>>()
         );
         assert_eq!(rotation.bytes(), 10 * 4_096);
+        assert_eq!(removed, u64::from(all - 10));
     }
 
     #[test]
@@ -182,7 +188,7 @@ mod tests {
         fill(&folder, (0..20).map(file));
         let mut rotation = Rotation::default();
         for second in 20..30 {
-            rotation.make_room(&folder, 19 * 4_096, "").unwrap();
+            rotation.make_room(&folder, 19 * 4_096, "", &mut 0).unwrap();
             fill(&folder, [file(second)]);
             rotation.add(FolderEntry {
                 name: file(second),
@@ -196,7 +202,7 @@ mod tests {
             folder.remove(&file(second)).unwrap();
         }
         rotation.written = WRITES_PER_LISTING;
-        rotation.make_room(&folder, 19 * 4_096, "").unwrap();
+        rotation.make_room(&folder, 19 * 4_096, "", &mut 0).unwrap();
         assert_eq!((rotation.bytes(), rotation.written), (5 * 4_096, 0));
     }
 
@@ -207,7 +213,7 @@ mod tests {
         let later = "99990101T000000.000Z_a.pb.gz".to_owned();
         fill(&folder, (0..3).map(file).chain([later]));
         let mut rotation = Rotation::default();
-        rotation.make_room(&folder, 3 * 4_096, "").unwrap();
+        rotation.make_room(&folder, 3 * 4_096, "", &mut 0).unwrap();
         assert_eq!(names(&folder), (0..3).map(file).collect::<Vec<_>>());
     }
 
@@ -217,7 +223,9 @@ mod tests {
         let folder = Folder::open(temporary.path()).unwrap();
         fill(&folder, (0..500).map(file));
         let mut rotation = Rotation::default();
-        rotation.make_room(&folder, 1 << 30, "9999").unwrap();
+        rotation
+            .make_room(&folder, 1 << 30, "9999", &mut 0)
+            .unwrap();
         assert_eq!(names(&folder).len(), 500 - MAX_EXPIRED_PER_WRITE);
     }
 }

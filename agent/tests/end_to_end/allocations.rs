@@ -14,7 +14,7 @@ use super::{
     host::{Host, WINDOW, folded_report},
     machine, pprof,
     program::Program,
-    target::Target,
+    target::{Target, mortal},
 };
 
 /// Bytes for which there is a sample, on average.
@@ -236,8 +236,76 @@ fn a_free_threaded_build_is_said_to_have_its_own_allocator() {
                 "{}: {messages}",
                 interpreter.name
             );
+            assert!(!messages.contains("512 bytes"), "{messages}");
         },
     );
+}
+
+/// Runs a shell command under the agent; returns its messages.
+fn messages_of(event: &str, options: &[&str], line: &str) -> String {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("recorded.folded");
+    let mut command = vec!["--event", event, "--output", file.to_str().unwrap()];
+    command.extend(options);
+    command.extend(["--", "sh", "-c", line]);
+    let capture = Running::start(&command).finish();
+    capture.assert_success();
+    capture.messages
+}
+
+/// Probes are only in CPython: of other programs it is not known that there was nothing.
+#[test]
+fn a_program_without_cpython_is_said_to_have_no_probes() {
+    let _machine = machine::alone();
+    for (event, what) in [("alloc", "allocations"), ("exceptions", "exceptions")] {
+        let messages = messages_of(event, &[], "exec sleep 1");
+        let reason = format!("{what} cannot be recorded: process ");
+        assert!(messages.contains(&reason), "{messages}");
+        assert!(
+            messages.contains("sleep, which is not Python"),
+            "{messages}"
+        );
+        let head = format!("no samples, as it runs no CPython of which {what} could be recorded.");
+        assert!(messages.contains(&head), "{messages}");
+        assert!(!messages.contains("512 bytes"), "{messages}");
+        assert!(!messages.contains("the process "), "{messages}");
+
+        let mut sleeping = mortal("sleep").arg("600").spawn().unwrap();
+        let pid = sleeping.id().to_string();
+        child::wait_until("it sleeps", || {
+            fs::read_to_string(format!("/proc/{pid}/comm")).unwrap() == "sleep\n"
+        });
+        let options = ["--pid", &pid, "--event", event, "--duration", "10m"];
+        let refused = Capture::run(&options);
+        sleeping.kill().unwrap();
+        sleeping.wait().unwrap();
+        assert!(!refused.status.success(), "{}", refused.messages);
+        let reason = format!("{what} cannot be recorded: process {pid} runs ");
+        assert!(refused.messages.contains(&reason), "{}", refused.messages);
+    }
+}
+
+/// It counts what a program is in the end, and whether any process has a probe.
+#[test]
+fn a_shell_that_becomes_python_is_not_said_to_have_none() {
+    let _machine = machine::alone();
+    let python = Program::of(machine::one_interpreter(), "allocating", &["200"]).line();
+    let messages = messages_of("alloc", &[], &format!("sleep 0.2; exec {python}"));
+    assert!(!messages.contains("cannot be recorded"), "{messages}");
+    assert!(!messages.contains("no probe"), "{messages}");
+    assert!(messages.contains(" of memory allocated"), "{messages}");
+    assert!(messages.contains("512 bytes"), "{messages}");
+    // The shell stays.
+    let messages = messages_of("alloc", &["--children"], &format!("{python}; sleep 0.2"));
+    assert!(
+        messages.contains("allocations cannot be recorded: process "),
+        "{messages}"
+    );
+    assert!(
+        messages.contains(" no probe, and no samples: "),
+        "{messages}"
+    );
+    assert!(messages.contains(" of memory allocated"), "{messages}");
 }
 
 /// The first bytes of the functions with probes.

@@ -121,6 +121,9 @@ impl<'a> Summary<'a> {
                 formatter,
                 "{subject}: no samples, those of these {duration:.1} s were lost."
             )
+        } else if let Some(what) = kind.probed() {
+            let text = self.unprobed_text(what);
+            writeln!(formatter, "{subject}: no samples{text}")
         } else {
             let nobody = match &*self.profile.processes {
                 [] => format!("no process {}", kind.words.any),
@@ -130,6 +133,28 @@ impl<'a> Summary<'a> {
                 formatter,
                 "{subject}: no samples, {nobody} in these {duration:.1} s."
             )
+        }
+    }
+
+    /// Whether one of the processes runs a Python that is supported.
+    fn has_python(&self) -> bool {
+        self.profile.processes.iter().any(|of| of.is_python)
+    }
+
+    /// What it means that probes have no samples: not that there was nothing, as they are only in CPython, and as soon as
+    /// it is known.
+    fn unprobed_text(&self, what: &str) -> String {
+        let duration = self.profile.duration.as_secs_f64();
+        match (&*self.profile.processes, self.has_python()) {
+            ([], _) => format!(
+                ", no process that runs CPython {} in these {duration:.1} s.",
+                self.profile.kind.words.any
+            ),
+            (_, true) => format!(", no {what} were recorded in these {duration:.1} s."),
+            (_, false) if self.profile.losses.unprobed != 0 => {
+                format!(", as it runs no CPython of which {what} could be recorded.")
+            }
+            (_, false) => format!(": {what} are recorded only where CPython runs."),
         }
     }
 
@@ -256,13 +281,20 @@ impl fmt::Display for Summary<'_> {
         if total != 0 {
             self.write_rows(formatter)?;
         }
-        let limits = self.profile.kind.limits().map(str::to_owned);
-        // It is in the first line.
-        let without_variance = Losses {
+        let has_pools = self.has_python() && self.profile.losses.own_allocators == 0;
+        let limits = self.profile.kind.limits(has_pools).map(str::to_owned);
+        let is_only_unprobed = total == 0 && self.profile.losses.unprobed == 1;
+        let without_head = Losses {
+            // They are in the first line.
             raise_variance: 0,
+            unprobed: if is_only_unprobed && !self.has_python() {
+                0
+            } else {
+                self.profile.losses.unprobed
+            },
             ..self.profile.losses
         };
-        let losses = losses::sentences(&self.profile.filtered_out, &without_variance);
+        let losses = losses::sentences(&self.profile.filtered_out, &without_head);
         let sentences: Vec<_> = limits.into_iter().chain(losses).collect();
         if !sentences.is_empty() {
             writeln!(formatter)?;

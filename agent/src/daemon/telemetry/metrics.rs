@@ -1,5 +1,6 @@
 //! Metrics in the text formats of Prometheus and `OpenMetrics`.
 
+mod exporters;
 mod waits;
 
 use std::{
@@ -17,7 +18,7 @@ use prometheus_client::{
 };
 
 use super::usage::{self, Usage};
-use crate::{bpf::Counters, export::ExporterStatus, targets::kubernetes};
+use crate::{bpf::Counters, targets::kubernetes};
 
 /// Counters of the BPF programs, with their metrics.
 const COUNTERS: [(Counter, &str, &str); 34] = [
@@ -308,68 +309,6 @@ impl Metrics {
         let seconds = Value::Seconds(nanoseconds as f64 / 1e9);
         let help = "Time that the sampling program has run";
         self.add("profiling_agent_bpf_program_seconds", help, &[], seconds);
-    }
-
-    /// Adds the counters of an exporter.
-    pub fn exporter(&mut self, status: &ExporterStatus) {
-        let exporter = ("exporter", &*status.name);
-        let counts = &status.counts;
-        let mut counter = |name, help, value| self.counter(name, help, &[exporter], value);
-        counter(
-            "profiling_agent_export_accepted",
-            "Profiles handed to the exporter",
-            counts.accepted,
-        );
-        counter(
-            "profiling_agent_export_delivered",
-            "Profiles accepted by the destination",
-            counts.delivered,
-        );
-        counter(
-            "profiling_agent_export_delivered_bytes",
-            "Bytes of profiles accepted by the destination, as sent",
-            counts.delivered_bytes,
-        );
-        counter(
-            "profiling_agent_export_attempts",
-            "Attempts to send a profile",
-            counts.attempts,
-        );
-        counter(
-            "profiling_agent_export_recovered",
-            "Profiles of an earlier run of the agent, found in the spool",
-            counts.recovered,
-        );
-        counter(
-            "profiling_agent_export_partly_rejected",
-            "Delivered profiles of which the destination rejected a part",
-            counts.partly_rejected,
-        );
-        counter(
-            "profiling_agent_spool_failures",
-            "Failed writes to the spool and reads from it",
-            counts.spool_failures,
-        );
-        for (reason, count) in counts.dropped.by_reason() {
-            let labels = [exporter, ("reason", reason)];
-            let help = "Profiles dropped, by reason";
-            self.counter("profiling_agent_export_dropped", help, &labels, count);
-        }
-        for (reason, count) in counts.failures.by_reason() {
-            let labels = [exporter, ("reason", reason)];
-            let help = "Failed attempts, by reason";
-            self.counter("profiling_agent_export_failures", help, &labels, count);
-        }
-        let waiting = counts.queued;
-        for (queue, count) in [("memory", waiting.memory), ("spool", waiting.spool)] {
-            let labels = [exporter, ("queue", queue)];
-            let help = "Profiles waiting to be sent";
-            self.amount("profiling_agent_export_queue_length", help, &labels, count);
-        }
-        let help = "Disk space that the spool uses";
-        #[expect(clippy::cast_precision_loss, reason = "petabytes are exact")]
-        let bytes = waiting.spool_bytes as f64;
-        self.gauge("profiling_agent_spool_bytes", help, &[exporter], bytes);
     }
 
     /// Adds the counters of a source of pod metadata.

@@ -16,7 +16,7 @@ use super::*;
 use crate::{
     export::{
         Authentication, BatchOptions, FileConfig, Secret, SecretSource, destination::Destination,
-        parca::Parca, pyroscope::Pyroscope,
+        parca::Parca, pyroscope::Pyroscope, support::SmallDisk,
     },
     profile::fixtures::example_processes,
 };
@@ -103,6 +103,38 @@ async fn parca_gets_what_was_sent() {
         assert_eq!(request.series[0].samples[0].raw_profile, pprof());
     }
     assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_created_is_refused_at_the_start() {
+    let config = exporter(DestinationConfig::File(FileConfig {
+        folder: "/proc/nope".into(),
+        max_bytes: 1 << 20,
+        max_age: Duration::from_secs(3_600),
+        function_names: FunctionNames::Plain,
+    }));
+    let error = Exporters::start(vec![config]).err().unwrap().to_string();
+    let begin = "exporter 'test': the folder '/proc/nope' cannot be created or opened (";
+    assert!(error.starts_with(begin), "{error}");
+    assert!(error.contains("set `folder` to one that"), "{error}");
+}
+
+#[tokio::test]
+async fn profiles_removed_from_a_full_disk_are_counted() {
+    let disk = SmallDisk::mount(64 << 10);
+    let exporters = start(exporter(DestinationConfig::File(FileConfig {
+        folder: disk.path().to_owned(),
+        max_bytes: 1 << 30,
+        max_age: Duration::from_secs(3_600),
+        function_names: FunctionNames::Plain,
+    })));
+    exporters.push(&numbered(1));
+    until(|| counts(&exporters).delivered == 1).await;
+    assert_eq!(counts(&exporters).removed_disk_full, 0);
+    disk.fill();
+    exporters.push(&numbered(2));
+    until(|| counts(&exporters).delivered == 2).await;
+    assert_eq!(counts(&exporters).removed_disk_full, 1);
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 use super::*;
 use crate::{
     profile::fixtures::{PERIOD_NS, example_processes, example_profile, of_kind, with_waits},
-    profile::kinds::{page_faults, wall},
-    profile::{FilteredOut, Losses, Sample, StackId, Thread, ThreadIndex},
+    profile::kinds::{allocations, exceptions, page_faults, wall},
+    profile::{FilteredOut, Losses, Process, Sample, StackId, Thread, ThreadIndex},
 };
 
 fn summary(profile: &Profile, width: usize) -> String {
@@ -252,6 +252,72 @@ fn no_samples_are_explained() {
         summary(&profile, 80),
         "all processes: no samples, no process used any CPU in these 10.0 s.\n"
     );
+}
+
+#[test]
+fn without_cpython_it_is_not_known_that_there_was_nothing() {
+    for (kind, what) in [
+        (&allocations::KIND, "allocations"),
+        (&exceptions::KIND, "exceptions"),
+    ] {
+        let mut profile = of_kind(example_profile(""), kind);
+        profile.samples.clear();
+        profile.losses = Losses::default();
+        let python = profile.processes.clone();
+        profile.processes = vec![Process {
+            pid: 7,
+            name: "server".to_owned(),
+            ..Process::default()
+        }];
+        assert_eq!(
+            summary(&profile, 80),
+            format!("server (pid 7): no samples: {what} are recorded only where CPython runs.\n")
+        );
+        profile.losses.unprobed = 1;
+        assert_eq!(
+            summary(&profile, 80),
+            format!(
+                "server (pid 7): no samples, as it runs no CPython of which {what} could be recorded.\n"
+            )
+        );
+        profile.losses.unprobed = 2;
+        assert!(summary(&profile, 80).contains("\n2 processes have no probe, and no samples: "));
+        profile.processes = python;
+        profile.losses.unprobed = 1;
+        let text = summary(&profile, 80);
+        let recorded = format!("no samples, no {what} were recorded in these 10.0 s.\n");
+        assert!(text.contains(&recorded), "{text}");
+        assert!(
+            text.contains("\n1 process has no probe, and no samples: "),
+            "{text}"
+        );
+        profile.losses.unprobed = 0;
+        let text = summary(&profile, 80);
+        assert!(text.contains(&recorded), "{text}");
+        profile.processes.clear();
+        let text = summary(&profile, 80);
+        assert!(
+            text.contains("no samples, no process that runs CPython "),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn small_objects_have_pools_only_in_a_cpython_with_a_gil() {
+    let remark = "Objects of up to 512 bytes are in memory that CPython maps for many of them";
+    let mut profile = of_kind(example_profile(""), &allocations::KIND);
+    assert!(summary(&profile, 80).contains(remark));
+    profile.losses.own_allocators = 1;
+    let text = summary(&profile, 80);
+    assert!(!text.contains(remark), "{text}");
+    assert!(
+        text.contains("a free-threaded build has an allocator of its own"),
+        "{text}"
+    );
+    profile.losses.own_allocators = 0;
+    profile.processes[0].is_python = false;
+    assert!(!summary(&profile, 80).contains(remark));
 }
 
 #[test]
