@@ -22,7 +22,7 @@ use super::{
     executable::{Executable, ExecutableKind},
     indices::LocationId,
     location::{FrameKind, Location},
-    model::Profile,
+    model::{Profile, Sample},
     wait::Wait,
 };
 
@@ -80,6 +80,24 @@ impl Profile {
                 Work::Shown
             }
         })
+    }
+
+    /// How many frames of a sample, from the leaf, say only what its thread does, and how it waits.
+    #[must_use]
+    pub fn depth_of_wait(&self, sample: &Sample) -> usize {
+        let stack = &self.stacks[sample.stack.0 as usize];
+        let markers = self.markers_of(stack).count;
+        let work = self.work_in(stack, Work::Shown);
+        if work != Work::Waits {
+            return markers;
+        }
+        let kept = program_frames(stack, |id| self.class(self.location(id)), work);
+        let position = |leaf: Option<LocationId>| {
+            let frames = stack.iter().skip(markers);
+            let depth = frames.take_while(|id| leaf.is_some_and(|leaf| leaf != **id));
+            markers + depth.count()
+        };
+        position(kept.get(markers).copied()).max(position(self.leaf_of(sample)))
     }
 
     fn with_work(&self, work: impl Fn(&[LocationId]) -> Work) -> Self {
@@ -222,10 +240,7 @@ fn is_call_of_cython(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{
-        Sample,
-        fixtures::{example_profile, with_waits},
-    };
+    use crate::profile::fixtures::{example_profile, with_waits};
 
     /// The functions of a stack, leaf first.
     fn names(profile: &Profile, index: usize) -> Vec<&str> {
@@ -274,6 +289,24 @@ mod tests {
         let write = (0..shown.stacks.len()).find(is_write).unwrap();
         assert_eq!(names(&shown, write)[1..], ["vfs_write", "main", "<module>"]);
         assert_eq!(shown.total_value(), profile.total_value());
+    }
+
+    #[test]
+    fn a_thread_waits_in_a_function_of_the_program() {
+        let profile = example_profile("main.py");
+        let is_write =
+            |sample: &Sample| names(&profile, sample.stack.0 as usize)[0] == "ext4_file_write_iter";
+        let write = profile.samples.iter().position(is_write).unwrap();
+        for (marker, expected) in [
+            ("[waiting: file]", "main"),
+            ("[runnable]", "ext4_file_write_iter"),
+        ] {
+            let waits = with_waits(profile.clone(), &[(write, marker)]);
+            let sample = &waits.samples[write];
+            let depth = waits.depth_of_wait(sample);
+            assert_eq!(names(&waits, sample.stack.0 as usize)[depth], expected);
+        }
+        assert_eq!(profile.depth_of_wait(&profile.samples[write]), 0);
     }
 
     #[test]

@@ -140,8 +140,10 @@ impl Functions {
             .collect()
     }
 
-    /// A stack of these frames, leaf first.
-    pub(super) fn stack(&mut self, frames: Vec<Frame>) -> Stack {
+    /// A stack of these frames, leaf first; in the first ones its thread waits.
+    pub(super) fn stack(&mut self, waits: Vec<Frame>, rest: Vec<Frame>) -> Stack {
+        let wait_depth = waits.len();
+        let frames = [waits, rest].concat();
         let is = |origin| move |frame: &Frame| frame.function.get().origin == origin;
         let outermost_python = frames.iter().rposition(is(Origin::Python));
         let substitute = outermost_python.is_none().then(|| {
@@ -158,6 +160,7 @@ impl Functions {
         });
         Stack {
             frames: frames.into(),
+            wait_depth,
             outermost_python,
             substitute,
         }
@@ -169,6 +172,8 @@ impl Functions {
 pub(super) struct Stack {
     /// Leaf first.
     frames: Arc<[Frame]>,
+    /// How many of them say how its thread waits.
+    wait_depth: usize,
     /// Index of the Python frame nearest the root.
     outermost_python: Option<usize>,
     /// Shown in place of a stack without Python frames where only these are.
@@ -199,11 +204,13 @@ impl Stack {
         let is_shown = move |(index, frame): &(usize, &Frame)| {
             let origin = frame.function.get().origin;
             match (detail, self.outermost_python) {
-                (Detail::All, _) | (Detail::Native, None) => true,
+                (Detail::All, _) => true,
                 (Detail::Python, _) => origin == Origin::Python,
+                (Detail::Native, None) => *index >= self.wait_depth,
                 // What is nearer the root has started the interpreter.
                 (Detail::Native, Some(outermost)) => {
-                    *index <= outermost && origin != Origin::Interpreter
+                    let is_wait = *index < self.wait_depth;
+                    *index <= outermost && origin != Origin::Interpreter && !is_wait
                 }
             }
         };
@@ -227,7 +234,7 @@ mod tests {
         let frames = profile.stacks[stack]
             .iter()
             .flat_map(|id| locations[id.0 as usize].clone());
-        let stack = functions.stack(frames.collect());
+        let stack = functions.stack(Vec::new(), frames.collect());
         let shown = stack.shown(detail);
         shown.map(|it| it.function.get().name.clone()).collect()
     }

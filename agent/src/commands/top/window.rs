@@ -4,10 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use foldhash::HashMap;
 
-use super::frames::{Functions, Stack};
+use super::frames::{Frame, Functions, Stack};
 use crate::{
     commands::summary::subject_text,
-    profile::{IDLE_MARKER, Profile, Sample as ProfileSample, Wait},
+    profile::{IDLE_MARKER, LocationId, Profile, Sample as ProfileSample, Wait},
     text::printable,
 };
 
@@ -101,11 +101,14 @@ impl Window {
         let samples = profile.samples.iter().map(|sample| {
             let markers = profile.leaf_markers(sample);
             let stack = stacks.entry(sample.stack).or_insert_with(|| {
-                let stack = profile.stacks[sample.stack.0 as usize].iter();
-                let frames = stack
-                    .skip(markers.count)
-                    .flat_map(|id| locations[id.0 as usize].iter().cloned());
-                functions.stack(frames.collect())
+                let stack = &profile.stacks[sample.stack.0 as usize];
+                let (waits, rest) = stack.split_at(profile.depth_of_wait(sample));
+                let frames = |ids: &[LocationId]| -> Vec<Frame> {
+                    let frames = ids.iter().map(|id| &locations[id.0 as usize]);
+                    frames.flatten().cloned().collect()
+                };
+                let waits = frames(waits.get(markers.count..).unwrap_or_default());
+                functions.stack(waits, frames(rest))
             });
             let activity = match markers.wait {
                 None => Activity::Runs,
