@@ -1,3 +1,4 @@
+mod jit;
 mod size;
 mod waits;
 
