@@ -16,11 +16,8 @@ const IDLE_SUFFIX: &str = " left out (--idle shows them)";
 /// One sentence for each count that is not zero.
 #[must_use]
 pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
-    let FilteredOut {
-        other_threads,
-        without_gil,
-        idle_ns,
-    } = *filtered_out;
+    let (other_threads, without_gil) = (filtered_out.other_threads, filtered_out.without_gil);
+    let idle_ns = filtered_out.idle_ns;
     let Losses {
         lost_samples,
         truncated,

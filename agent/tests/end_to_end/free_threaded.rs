@@ -140,21 +140,21 @@ fn time_of_running_is_where_it_was_also_if_the_gil_is_asked_for() {
     let _machine = machine::alone();
     for_each(|interpreter| {
         let target = start(interpreter, "turns");
-        let folder = TempDir::new().unwrap();
-        let output = folder.path().join("a.folded");
+        let outputs = TempDir::new().unwrap();
+        let output = outputs.path().join("a.folded");
         let pid = target.pid().to_string();
         let arguments = "--event wall,gil,gil-held -d 3 --pid";
         let mut arguments: Vec<_> = arguments.split(' ').collect();
         arguments.extend([&*pid, "-o", output.to_str().unwrap()]);
         Capture::run(&arguments).assert_success();
-        let text = fs::read_to_string(folder.path().join("a.wall.folded")).unwrap();
+        let text = fs::read_to_string(outputs.path().join("a.wall.folded")).unwrap();
         let folded = Folded::parse(&text);
         let times = ["first", "second"].map(|name| folded.count(|stack| has(stack, name)));
         println!("{}: {times:?}", interpreter.name);
         let all: u64 = times.iter().sum();
         assert!(times.iter().all(|time| time * 3 > all), "{times:?}");
         // Nobody stops it.
-        let held = fs::read_to_string(folder.path().join("a.gil-held.folded")).unwrap();
+        let held = fs::read_to_string(outputs.path().join("a.gil-held.folded")).unwrap();
         assert_eq!(held, "");
     });
 }

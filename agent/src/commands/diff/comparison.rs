@@ -283,8 +283,8 @@ mod tests {
         let chance = Comparison::new(&allocated(10), &allocated(11), false);
         assert!(chance.functions.is_empty(), "{:?}", named(&chance));
         assert!(!chance.all.is_real() && chance.grown(0.01).is_none());
-        let change = Comparison::new(&allocated(10), &allocated(20), false);
-        assert!(change.grown(0.9).unwrap().function.is_none());
+        let doubled = Comparison::new(&allocated(10), &allocated(20), false);
+        assert!(doubled.grown(0.9).unwrap().function.is_none());
     }
 
     #[test]

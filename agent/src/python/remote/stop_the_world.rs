@@ -162,21 +162,29 @@ mod tests {
         }
     }
 
-    fn wait(memory: &Stopped, word: u64) -> Option<Option<UserAddr>> {
-        let state = ThreadState {
-            address: OWN,
-            interpreter: INTERPRETER,
-        };
-        StopWait::of(memory, &memory.layout, &[state], word).map(|wait| wait.request)
+    const STATE: ThreadState = ThreadState {
+        address: OWN,
+        interpreter: INTERPRETER,
+    };
+
+    fn wait(memory: &Stopped, word: u64) -> Option<StopWait> {
+        StopWait::of(memory, &memory.layout, &[STATE], word)
+    }
+
+    fn waiting(request: Option<UserAddr>) -> StopWait {
+        StopWait {
+            state: STATE,
+            request,
+        }
     }
 
     #[test]
     fn who_stops_the_world_and_who_is_stopped_wait_for_that() {
         let (by_other, by_own) = (stopped(OTHER), stopped(OWN));
         let state = OWN.field(by_other.layout.thread.attached).0;
-        assert_eq!(wait(&by_other, state), Some(None));
-        assert_eq!(wait(&by_other, REQUEST.0), Some(Some(REQUEST)));
-        assert_eq!(wait(&by_own, REQUEST.0 + 4), Some(Some(REQUEST)));
+        assert_eq!(wait(&by_other, state), Some(waiting(None)));
+        assert_eq!(wait(&by_other, REQUEST.0), Some(waiting(Some(REQUEST))));
+        assert_eq!(wait(&by_own, REQUEST.0 + 4), Some(waiting(Some(REQUEST))));
         // Its own request is no reason to wait for the mutex, nor is that of another one to wait for the event.
         assert_eq!(wait(&by_own, REQUEST.0), None);
         assert_eq!(wait(&by_other, REQUEST.0 + 4), None);

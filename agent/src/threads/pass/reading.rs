@@ -13,14 +13,16 @@ use crate::{
     bpf::monotonic_ns,
     python::gil::Gil,
     threads::{
+        batch::Batch,
         code::Code,
         deadlocks::OwnedLock,
         gil::GilWait,
         locks::FoundLock,
         names::{self, NamedThread},
         process::{VisitedProcess, awaited_word},
+        shared::Shared,
         thread_states::{StateOwner, StatesKnown},
-        walker::{Source, StackRecords, Walked},
+        walker::{Source, StackRecords, Walked, Walker},
     },
 };
 
@@ -57,11 +59,7 @@ impl Passer {
     }
 
     fn try_read(&mut self, changed: &Changed) -> Option<Read> {
-        let Changed {
-            visit,
-            details,
-            kernel,
-        } = changed;
+        let Changed { visit, details, .. } = changed;
         self.open_process(visit.tgid)?;
         let Self {
             shared,
@@ -80,34 +78,7 @@ impl Passer {
         process.memory.begin_walk();
         let (reason, gil) = wait(process, changed, *with_gil, *pass);
         let thread_id = process.thread_id(visit.thread_pointer);
-        let mut wanted = Vec::new();
-        let mut is_stale = false;
-        let owner = StateOwner {
-            tid: visit.tid,
-            thread_id,
-        };
-        let mut known_states;
-        let (stack, records) = loop {
-            known_states = process.update_states(owner, is_stale);
-            let states = process.states(thread_id).to_vec();
-            let source = Source {
-                memory: &process.memory,
-                interpreter: process.interpreter.as_ref(),
-                states: &states,
-                thread_id,
-                registers: &details.registers,
-                kernel,
-            };
-            let mut code = Code::new(&shared.maps, &mut process.code, visit.tgid, &mut wanted);
-            let walked = walker.walk(&source, &mut code, &mut process.symbols, batch);
-            let (mut stack, records) = walked;
-            stack.is_whole &= wanted.is_empty();
-            let is_lost = stack.python_status == PythonUnwindStatus::THREAD_FAULT;
-            if !is_lost || is_stale || states.is_empty() {
-                break (stack, records);
-            }
-            is_stale = true;
-        };
+        let (stack, records, states) = walk(process, walker, shared, batch, changed);
         let (reason, gil) = if reason == WaitReason::GIL && stack.holds_gil {
             // For the mutex with which it gives the GIL up.
             (WaitReason::OTHER, None)
@@ -122,9 +93,6 @@ impl Passer {
         } else {
             reason
         };
-        for executable in wanted {
-            batch.want_table(WantedTable::of(executable, visit.tgid));
-        }
         let lock = (locks.is_some() && reason == WaitReason::LOCK)
             .then(|| process.lock(&details.registers, thread_id, walker.scratch()))
             .flatten();
@@ -174,9 +142,51 @@ impl Passer {
             lock_owner,
             pages,
             is_complete,
-            states: known_states,
+            states,
         })
     }
+}
+
+/// Reads the stack of a thread, and its states where they are not known.
+fn walk(
+    process: &mut VisitedProcess,
+    walker: &mut Walker,
+    shared: &Shared,
+    batch: &mut Batch,
+    changed: &Changed,
+) -> (Walked, StackRecords, StatesKnown) {
+    let tgid = changed.visit.tgid;
+    let thread_id = process.thread_id(changed.visit.thread_pointer);
+    let owner = StateOwner {
+        tid: changed.visit.tid,
+        thread_id,
+    };
+    let mut wanted = Vec::new();
+    let mut is_stale = false;
+    let found = loop {
+        let states_known = process.update_states(owner, is_stale);
+        let states = process.states(thread_id).to_vec();
+        let source = Source {
+            memory: &process.memory,
+            interpreter: process.interpreter.as_ref(),
+            states: &states,
+            thread_id,
+            registers: &changed.details.registers,
+            kernel: &changed.kernel,
+        };
+        let mut code = Code::new(&shared.maps, &mut process.code, tgid, &mut wanted);
+        let (mut stack, records) = walker.walk(&source, &mut code, &mut process.symbols, batch);
+        stack.is_whole &= wanted.is_empty();
+        let is_lost = stack.python_status == PythonUnwindStatus::THREAD_FAULT;
+        if !is_lost || is_stale || states.is_empty() {
+            break (stack, records, states_known);
+        }
+        is_stale = true;
+    };
+    for executable in wanted {
+        batch.want_table(WantedTable::of(executable, tgid));
+    }
+    found
 }
 
 /// The record of the name of a thread with this stack.

@@ -1,4 +1,4 @@
-//! Functions of the virtual machine of Java, as HotSpot of versions 17 to 25 names them.
+//! Functions of the virtual machine of Java, as `HotSpot` of versions 17 to 25 names them.
 
 /// Functions that wait for others, of `libjvm.so`.
 const WAITING: &[&str] = &[

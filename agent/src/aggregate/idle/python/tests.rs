@@ -417,8 +417,8 @@ fn masters_and_reloaders_of_servers_are_idle() {
     ];
     assert!(idle(WaitReason::SOCKET, &pong));
     // The answer that the master waits for.
-    let ping = "Process._healthcheck@/venv/uvicorn/supervisors/multiprocess.py";
-    assert!(!idle(WaitReason::SOCKET, &[pong[0], pong[1], ping]));
+    let health = "Process._healthcheck@/venv/uvicorn/supervisors/multiprocess.py";
+    assert!(!idle(WaitReason::SOCKET, &[pong[0], pong[1], health]));
 
     let child = [
         "Popen._try_wait@subprocess.py",
