@@ -82,28 +82,35 @@ impl Profile {
         })
     }
 
-    /// How many frames of a sample, from the leaf, say only what its thread does, and how it waits.
-    #[must_use]
-    pub fn depth_of_wait(&self, sample: &Sample) -> usize {
-        let stack = &self.stacks[sample.stack.0 as usize];
-        let markers = self.markers_of(stack).count;
-        let work = self.work_in(stack, Work::Shown);
-        if work != Work::Waits {
-            return markers;
+    /// For samples of this profile: how many frames, from the leaf, say only what the thread does, and how it waits.
+    pub fn depths_of_waits(&self) -> impl Fn(&Sample) -> usize {
+        let class = self.classes();
+        move |sample| {
+            let stack = &self.stacks[sample.stack.0 as usize];
+            let markers = self.markers_of(stack).count;
+            let work = self.work_in(stack, Work::Shown);
+            if work != Work::Waits {
+                return markers;
+            }
+            let kept = program_frames(stack, &class, work);
+            let position = |leaf: Option<LocationId>| {
+                let frames = stack.iter().skip(markers);
+                let depth = frames.take_while(|id| leaf.is_some_and(|leaf| leaf != **id));
+                markers + depth.count()
+            };
+            position(kept.get(markers).copied()).max(position(self.leaf_of(sample)))
         }
-        let kept = program_frames(stack, |id| self.class(self.location(id)), work);
-        let position = |leaf: Option<LocationId>| {
-            let frames = stack.iter().skip(markers);
-            let depth = frames.take_while(|id| leaf.is_some_and(|leaf| leaf != **id));
-            markers + depth.count()
-        };
-        position(kept.get(markers).copied()).max(position(self.leaf_of(sample)))
     }
 
     fn with_work(&self, work: impl Fn(&[LocationId]) -> Work) -> Self {
+        let class = self.classes();
+        self.restacked(|stack| program_frames(stack, &class, work(stack)))
+    }
+
+    /// The classes of all locations.
+    fn classes(&self) -> impl Fn(LocationId) -> Class + use<> {
         let classes: Vec<Class> = self.locations.iter().map(|it| self.class(it)).collect();
-        let class = |LocationId(index): LocationId| classes[index as usize];
-        self.restacked(|stack| program_frames(stack, class, work(stack)))
+        move |LocationId(index)| classes[index as usize]
     }
 
     /// What the interpreter does in a stack, where it is shown as `work`.
@@ -252,6 +259,13 @@ mod tests {
         names.collect()
     }
 
+    /// The sample of a thread that writes to a file.
+    fn write(profile: &Profile) -> usize {
+        let is_write =
+            |sample: &Sample| names(profile, sample.stack.0 as usize)[0] == "ext4_file_write_iter";
+        profile.samples.iter().position(is_write).unwrap()
+    }
+
     #[test]
     fn only_internals_are_left_out() {
         let profile = example_profile("main.py");
@@ -294,27 +308,23 @@ mod tests {
     #[test]
     fn a_thread_waits_in_a_function_of_the_program() {
         let profile = example_profile("main.py");
-        let is_write =
-            |sample: &Sample| names(&profile, sample.stack.0 as usize)[0] == "ext4_file_write_iter";
-        let write = profile.samples.iter().position(is_write).unwrap();
+        let write = write(&profile);
         for (marker, expected) in [
             ("[waiting: file]", "main"),
             ("[runnable]", "ext4_file_write_iter"),
         ] {
             let waits = with_waits(profile.clone(), &[(write, marker)]);
             let sample = &waits.samples[write];
-            let depth = waits.depth_of_wait(sample);
+            let depth = waits.depths_of_waits()(sample);
             assert_eq!(names(&waits, sample.stack.0 as usize)[depth], expected);
         }
-        assert_eq!(profile.depth_of_wait(&profile.samples[write]), 0);
+        assert_eq!(profile.depths_of_waits()(&profile.samples[write]), 0);
     }
 
     #[test]
     fn how_a_thread_waits_is_left_out() {
         let profile = example_profile("main.py");
-        let is_write =
-            |sample: &Sample| names(&profile, sample.stack.0 as usize)[0] == "ext4_file_write_iter";
-        let write = profile.samples.iter().position(is_write).unwrap();
+        let write = write(&profile);
         for (marker, expected) in [
             (
                 "[waiting: file]",

@@ -207,8 +207,8 @@ impl Profile {
         let StackId(stack) = sample.stack;
         let stack = self.stacks.get(stack as usize)?.get(markers.count..)?;
         let is_of_kernel = |id: LocationId| {
-            let line = self.location(id).lines.first();
-            line.is_some_and(|line| self.function(line.function).kind == FrameKind::Kernel)
+            let code = self.location(id).code;
+            code.is_some_and(|code| self.executable(code.executable).is_kernel())
         };
         let waits = markers.wait.is_some();
         let outside = stack.iter().find(|id| !(waits && is_of_kernel(**id)));

@@ -295,14 +295,12 @@ impl<S: Source> Reader<'_, S> {
     /// The thread that had stopped another one.
     fn stopper(&self, stop: StopWait) -> Option<u32> {
         let layout = &self.python.as_ref()?.target.layout;
-        let StopWait { state, request } = stop;
-        let request = request.or_else(|| find_request(self.core, layout, state.interpreter))?;
-        let requester = requester(self.core, layout, request, state.interpreter)?;
-        if requester == state.address {
-            return None;
-        }
-        let thread_id = self.core.word(requester.field(layout.thread.thread_id));
-        self.tids.get(&thread_id.ok()?).copied()
+        let interpreter = stop.state.interpreter;
+        let find = || find_request(self.core, layout, interpreter);
+        let request = stop.request.or_else(find)?;
+        let requester = requester(self.core, layout, request, interpreter)?;
+        let thread_id = stop.stopper(self.core, layout, requester)?;
+        self.tids.get(&thread_id).copied()
     }
 
     /// The name of the lock for whose word a thread waited.

@@ -68,6 +68,13 @@ pub(super) struct Wait {
     pub(super) switches: u64,
 }
 
+impl Wait {
+    /// Whether the thread waits until another one of its interpreter lets it run.
+    pub(super) fn is_to_run(self) -> bool {
+        matches!(self.reason, WaitReason::GIL | WaitReason::STOP_THE_WORLD)
+    }
+}
+
 /// What a sample shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shown {

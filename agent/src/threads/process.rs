@@ -197,7 +197,7 @@ impl VisitedProcess {
         let wait = StopWait::of(&self.memory, &layout, self.states(thread_id), word)?;
         let interpreter = wait.state.interpreter;
         if let Some(request) = wait.request {
-            self.requests.insert(interpreter.0, request);
+            self.remember_request(interpreter, request);
         }
         // With the stack, so that a copy of its pages has this too.
         let request = self.requests.get(&interpreter.0);
@@ -208,16 +208,12 @@ impl VisitedProcess {
     /// The thread that has stopped another one; [`None`] of the one that stops the others, and where that is not known.
     pub(super) fn stopper(&mut self, stop: Stop) -> Option<HolderPointer> {
         let layout = self.interpreter.as_ref()?.layout;
-        let StopWait { state, .. } = stop.wait;
         let requester = match stop.requester {
             Some(requester) => requester,
-            None => self.find_requester(&layout, state.interpreter)?,
+            None => self.find_requester(&layout, stop.wait.state.interpreter)?,
         };
-        if requester == state.address {
-            return None;
-        }
-        let thread_id = self.memory.word(requester.field(layout.thread.thread_id));
-        Some(self.holder_with(thread_id.ok()?))
+        let thread_id = stop.wait.stopper(&self.memory, &layout, requester)?;
+        Some(self.holder_with(thread_id))
     }
 
     /// Looks for the request of an interpreter, if that is due.
@@ -230,11 +226,16 @@ impl VisitedProcess {
         }
         self.requests_searched = Some(Instant::now());
         let request = find_request(&self.memory, layout, interpreter)?;
-        if self.requests.len() >= MAX_GILS {
+        self.remember_request(interpreter, request);
+        requester(&self.memory, layout, request, interpreter)
+    }
+
+    /// Remembers where an interpreter notes that its threads are to be stopped.
+    fn remember_request(&mut self, interpreter: UserAddr, request: UserAddr) {
+        if self.requests.len() >= MAX_GILS && !self.requests.contains_key(&interpreter.0) {
             self.requests.clear();
         }
         self.requests.insert(interpreter.0, request);
-        requester(&self.memory, layout, request, interpreter)
     }
 
     /// The word of the lock for which a thread waits.

@@ -97,12 +97,13 @@ impl Window {
     pub(super) fn new(profile: &Profile, functions: &mut Functions) -> Self {
         let threads = threads(profile);
         let locations = functions.of_locations(profile);
+        let wait_depth = profile.depths_of_waits();
         let mut stacks = HashMap::default();
         let samples = profile.samples.iter().map(|sample| {
             let markers = profile.leaf_markers(sample);
             let stack = stacks.entry(sample.stack).or_insert_with(|| {
                 let stack = &profile.stacks[sample.stack.0 as usize];
-                let (waits, rest) = stack.split_at(profile.depth_of_wait(sample));
+                let (waits, rest) = stack.split_at(wait_depth(sample));
                 let frames = |ids: &[LocationId]| -> Vec<Frame> {
                     let frames = ids.iter().map(|id| &locations[id.0 as usize]);
                     frames.flatten().cloned().collect()

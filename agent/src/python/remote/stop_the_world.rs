@@ -78,6 +78,22 @@ impl StopWait {
     }
 }
 
+impl StopWait {
+    /// `pthread_self()` of the thread that has stopped this one, by the thread state that has made the request; [`None`] of
+    /// the thread that stops the others itself.
+    pub fn stopper<M: UserMemory>(
+        self,
+        memory: &M,
+        layout: &Layout,
+        requester: UserAddr,
+    ) -> Option<u64> {
+        if requester == self.state.address {
+            return None;
+        }
+        memory.word(requester.field(layout.thread.thread_id)).ok()
+    }
+}
+
 /// The thread state of an interpreter's thread that has made a request, if one is there.
 pub fn requester<M: UserMemory>(
     memory: &M,

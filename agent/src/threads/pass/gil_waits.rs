@@ -26,10 +26,7 @@ impl Passer {
         let is_concerned = |head: &&ThreadVisit| {
             let known = self.threads.get(&head.tid);
             known.is_some_and(|known| {
-                let concerns_gil = |wait: Wait| {
-                    matches!(wait.reason, WaitReason::GIL | WaitReason::STOP_THE_WORLD)
-                        || wait.stack.holds_gil
-                };
+                let concerns_gil = |wait: Wait| wait.is_to_run() || wait.stack.holds_gil;
                 known.shown_wait().is_none_or(concerns_gil)
             })
         };
@@ -91,8 +88,9 @@ impl Passer {
     /// Adds the sample of a wait for the GIL, of which `waiting` is that of elapsed time.
     pub(super) fn add_gil_wait(&mut self, waiting: &Sample, wait: GilWait, holders: &GilHolders) {
         let tgid = waiting.tgid;
-        let holder = if wait.pass == self.pass {
-            // It held the GIL while the other one was proved to wait.
+        let is_stopped = waiting.wait == WaitReason::STOP_THE_WORLD;
+        let holder = if wait.pass == self.pass || is_stopped {
+            // It held the GIL while the other one was proved to wait, or stops it for as long as that does not run.
             holders.thread(tgid, wait.holder)
         } else {
             holders.holder(tgid, wait.gil)

@@ -8,7 +8,7 @@ use agent_common::{
 use super::Passer;
 use crate::threads::{
     batch::{LockWaitSample, Rest, RunningThread, TracedTime},
-    gil::{GilHolders, GilWait},
+    gil::GilHolders,
     known_thread::{KnownThread, Shown, Wait},
 };
 
@@ -31,9 +31,7 @@ impl Passer {
         let wait = known.shown_wait();
         if let Some(times) = &self.records.gil_times {
             let holds = holders.holds(head.tgid, head.tid) == Some(true);
-            let is_kept =
-                |wait: Wait| matches!(wait.reason, WaitReason::GIL | WaitReason::STOP_THE_WORLD);
-            let waits = !holds && wait.is_some_and(is_kept);
+            let waits = !holds && wait.is_some_and(Wait::is_to_run);
             times.add(head.tgid, head.tid, elapsed_ns, holds, waits);
         }
         if let Shown::Traced { is_runnable } = known.shown {
@@ -74,14 +72,8 @@ impl Passer {
                     start_time_ns: head.start_time_ns,
                 });
             }
-            match (wait.reason, wait.gil) {
-                (WaitReason::GIL, Some(gil)) => self.add_gil_wait(&sample, gil, holders),
-                (WaitReason::STOP_THE_WORLD, Some(gil)) => {
-                    // It has not run since, so that the same thread still stops it.
-                    let pass = self.pass;
-                    self.add_gil_wait(&sample, GilWait { pass, ..gil }, holders);
-                }
-                _ => {}
+            if let Some(gil) = wait.gil.filter(|_| wait.is_to_run()) {
+                self.add_gil_wait(&sample, gil, holders);
             }
         }
     }

@@ -172,11 +172,14 @@ struct ModelReader<'a> {
 impl ModelReader<'_> {
     fn location(&mut self, location: &schema::Location) -> Result<ReadLocation, PprofReadError> {
         let is_lenient = self.outline.is_lenient;
-        let mapping = self.mappings.get(&location.mapping_id);
-        let file = mapping.map_or(Ok(""), |it| self.outline.text_at(it.filename))?;
+        let is_jit = || {
+            let mapping = self.mappings.get(&location.mapping_id);
+            let file = mapping.and_then(|it| self.outline.text_at(it.filename).ok());
+            file.is_some_and(|file| kind_and_path(file, 0).0 == ExecutableKind::Anonymous)
+        };
         let code = match location.address {
             // All code of a JIT compiler without names is at no address.
-            0 if !(self.outline.is_agents && file == "[jit]") => None,
+            0 if !(self.outline.is_agents && is_jit()) => None,
             // Other tools may not know where code is from.
             _ if is_lenient && !self.mappings.contains_key(&location.mapping_id) => None,
             address => Some(self.code(location.mapping_id, address)?),
