@@ -7,7 +7,7 @@
 
 use std::{
     fs,
-    sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     thread,
     time::Duration,
 };
@@ -156,27 +156,30 @@ pub(crate) fn for_all_kinds_at_once(check: impl Fn(&Interpreter) + Sync) {
 }
 
 fn in_parallel(at_once: usize, interpreters: &[Interpreter], check: impl Fn(&Interpreter) + Sync) {
-    let check = &check;
-    let mut failed = Vec::new();
-    for some in interpreters.chunks(at_once) {
-        thread::scope(|scope| {
-            let running: Vec<_> = some
-                .iter()
-                .map(|interpreter| {
-                    let name = interpreter.name.clone();
-                    let running = thread::Builder::new()
-                        .name(name.clone())
-                        .spawn_scoped(scope, move || check(interpreter))
-                        .unwrap();
-                    (name, running)
-                })
-                .collect();
-            for (name, running) in running {
-                if running.join().is_err() {
-                    failed.push(name);
-                }
+    let waiting = Mutex::new(interpreters.iter());
+    let failed = Mutex::new(Vec::new());
+    // Each check has a thread of its own, so that what it says of a failure names the interpreter.
+    let work = || {
+        loop {
+            let Some(interpreter) = waiting.lock().unwrap().next() else {
+                break;
+            };
+            let name = interpreter.name.clone();
+            let has_failed = thread::scope(|scope| {
+                let thread = thread::Builder::new().name(name.clone());
+                let running = thread.spawn_scoped(scope, || check(interpreter));
+                running.unwrap().join().is_err()
+            });
+            if has_failed {
+                failed.lock().unwrap().push(name);
             }
-        });
-    }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(work);
+        }
+    });
+    let failed = failed.into_inner().unwrap();
     assert!(failed.is_empty(), "failed with {}", failed.join(", "));
 }
