@@ -42,8 +42,9 @@ pub struct ThreadVisit {
     pub left_ns: u64,
     /// Whether its context switches are traced.
     pub is_traced: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Whether it has waited ever since its stack was read: what is not read again then is 0, the times that it ran and
+    /// waited for a processor, and its thread pointer.
+    pub is_unchanged: u32,
 }
 
 /// What else is recorded of a thread, followed by the addresses of its kernel frames.

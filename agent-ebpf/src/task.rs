@@ -93,6 +93,12 @@ impl Task {
         self.memory() != 0
     }
 
+    /// Whether it is a thread of a program, and does not end.
+    #[inline(always)]
+    pub(crate) fn runs_a_program(self) -> bool {
+        self.has_memory() && !self.is_kernel_thread() && !self.is_exiting()
+    }
+
     /// Threads of its process that have not ended.
     #[inline(always)]
     pub(crate) fn live_threads(self) -> u32 {

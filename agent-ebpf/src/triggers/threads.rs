@@ -91,7 +91,7 @@ unsafe fn visit(context: *mut TaskVisit, read_ones: bool) -> Option<()> {
     }
     let tgid = task.tgid();
     if !read_ones {
-        if !task.has_memory() || task.is_kernel_thread() || task.is_exiting() {
+        if known.is_none() && !task.runs_a_program() {
             return None;
         }
         let process = PROCESSES.get_ptr(tgid)?;
@@ -111,6 +111,7 @@ unsafe fn visit(context: *mut TaskVisit, read_ones: bool) -> Option<()> {
     let record = unsafe { &mut *record };
     record.visit.tgid = tgid;
     record.visit.tid = thread;
+    record.visit.start_time_ns = task.start_time();
     // A thread that gives its processor up just now counts as on it.
     let switches = task.switches();
     record.visit.on_cpu = task.on_cpu();
@@ -119,15 +120,17 @@ unsafe fn visit(context: *mut TaskVisit, read_ones: bool) -> Option<()> {
         record.visit.on_cpu = 1;
     }
     record.visit.state = task.state();
-    record.visit.start_time_ns = task.start_time();
-    record.visit.run_ns = task.run_time();
-    record.visit.run_delay_ns = task.run_delay();
-    record.visit.thread_pointer = task.thread_pointer();
-    record.visit.preempted = u32::from(task.is_preempted_by_current());
-    let is_short = trace(&mut record.visit);
-    let mut bytes = HEAD_BYTES;
     // SAFETY: as above.
     let is_known = known.is_some_and(|known| is_same(unsafe { &*known }, &record.visit));
+    let rests = record.visit.on_cpu == 0 && record.visit.state != 0;
+    record.visit.is_unchanged = u32::from(is_known && rests);
+    // Another one may have the id of a thread that was known, or it ends.
+    if !read_ones && record.visit.is_unchanged == 0 && known.is_some() && !task.runs_a_program() {
+        return None;
+    }
+    read_times(task, &mut record.visit);
+    let is_short = trace(&mut record.visit);
+    let mut bytes = HEAD_BYTES;
     if record.visit.on_cpu == 0 && !is_known && !is_short {
         // SAFETY: the iterator's own pointer.
         bytes = unsafe { detail(address, task, record) };
@@ -148,11 +151,26 @@ unsafe fn visit(context: *mut TaskVisit, read_ones: bool) -> Option<()> {
     Some(())
 }
 
+/// Records what may have changed of a thread since it was visited last. Most threads of a host rest, and their data is in
+/// no cache.
+#[inline(always)]
+fn read_times(task: Task, visit: &mut ThreadVisit) {
+    (visit.run_ns, visit.run_delay_ns, visit.thread_pointer) = (0, 0, 0);
+    visit.preempted = 0;
+    if visit.is_unchanged != 0 {
+        return;
+    }
+    visit.run_ns = task.run_time();
+    visit.run_delay_ns = task.run_delay();
+    visit.thread_pointer = task.thread_pointer();
+    visit.preempted = u32::from(task.is_preempted_by_current());
+}
+
 /// Records the traced wait of a thread, if there is one; returns whether it is so short that it is sampled elsewhere.
 #[inline(always)]
 fn trace(visit: &mut ThreadVisit) -> bool {
     (visit.short_ns, visit.left_ns) = (0, 0);
-    (visit.is_traced, visit.reserved) = (0, 0);
+    visit.is_traced = 0;
     if WITH_SWITCHES.load() == 0 {
         return false;
     }

@@ -8,6 +8,7 @@ use super::{
     builder::{ProfileBuilder, ProfileTiming},
     filter::{Filter, NoSuchThread, SampledThread},
     idle::IdleThreads,
+    import_errors,
     interleave::SampledStack,
     key::{SampleKey, ThreadKey},
     shown_tasks::ShownTasks,
@@ -239,6 +240,13 @@ impl Catalog {
                     filtered_out.idle_ns = filtered_out.idle_ns.saturating_add(amount.value);
                     continue;
                 }
+                let exception = self.exception(key);
+                if exception.zip(python).is_some_and(|(class, stack)| {
+                    import_errors::is_internal(class, stack, symbolizer)
+                }) {
+                    filtered_out.in_imports += amount.value;
+                    continue;
+                }
                 let process = builder.process(key.thread.tgid, || self.process(key.thread.tgid));
                 let thread = builder.thread(process, key.thread.tid, name);
                 let blocked = ThreadKey {
@@ -249,7 +257,7 @@ impl Catalog {
                     key,
                     blocked: (key.blocked.thread != 0).then(|| self.thread_name(blocked)),
                     lock: self.locks.get(&key.blocked.lock).map(String::as_str),
-                    exception: self.exception(key),
+                    exception,
                     python,
                     native,
                     process,
@@ -309,10 +317,12 @@ impl Catalog {
         if key.kind == ProfileKind::LOCK_RELEASE {
             (waiting.stack, waiting.native_stack) = key.blocked.stacks;
             waiting.wait = WaitReason::LOCK;
+            waiting.thread.tid = key.blocked.thread;
         }
+        let thread = self.thread_name(waiting.thread);
         let python = self.stacks.get(&waiting.stack);
         let native = self.native_stacks.get(&waiting.native_stack);
-        idle.has(&waiting, python, native, builder, symbolizer)
+        idle.has(&waiting, thread, python, native, builder, symbolizer)
     }
 
     /// The native and kernel frames of the samples of a window that `filter` includes, each once and

@@ -4,7 +4,7 @@
 //! Rules, as data, say what such a thread waits for and which functions its stack has at the leaf: those
 //! of [Python code](python), or without Python frames those of [native pools](native).
 //!
-//! Invariants: a thread that runs, or could run, is not idle; neither is one whose leaf is not known;
+//! Invariants: a thread that runs, could run or is stopped is not idle; neither is one whose leaf is not known;
 //! the work for a stack is bounded, and done once per profile. Names of functions and files are those
 //! of other programs: a wrong one moves time below `[idle]`, and nothing else.
 
@@ -22,7 +22,7 @@ use self::{
     python::{MAX_FUNCTIONS, PythonFunction},
 };
 use super::{builder::ProfileBuilder, key::SampleKey};
-use crate::symbolize::SymbolizeFrames;
+use crate::{profile::STOPPED, symbolize::SymbolizeFrames};
 
 /// Which stacks are those of idle threads, each found out once.
 #[derive(Default)]
@@ -30,31 +30,36 @@ pub(super) struct IdleThreads {
     known: HashMap<WaitingStack, bool>,
 }
 
-/// Hashes of the Python and the native stack, and what the thread waits for.
-type WaitingStack = (u64, u64, WaitReason);
+/// Hashes of the Python and the native stack, what the thread waits for, and whether its name is
+/// [known](native::has_known_name).
+type WaitingStack = (u64, u64, WaitReason, bool);
 
 impl IdleThreads {
-    /// Whether the thread of samples waits for work.
+    /// Whether the thread of samples, which has this name, waits for work.
     pub(super) fn has(
         &mut self,
         key: &SampleKey,
+        thread: &str,
         python: Option<&Stack>,
         native: Option<&NativeStack>,
         builder: &mut ProfileBuilder,
         symbolizer: &mut impl SymbolizeFrames,
     ) -> bool {
-        if matches!(
+        let is_kept_from_running = matches!(
             key.wait,
-            WaitReason::NONE | WaitReason::RUNNABLE | WaitReason::GIL | WaitReason::STOP_THE_WORLD
-        ) {
+            WaitReason::GIL | WaitReason::STOP_THE_WORLD | STOPPED
+        );
+        if is_kept_from_running || matches!(key.wait, WaitReason::NONE | WaitReason::RUNNABLE) {
             return false;
         }
-        let stack = (key.stack, key.native_stack, key.wait);
+        let has_known_name = native::has_known_name(thread);
+        let stack = (key.stack, key.native_stack, key.wait, has_known_name);
         if let Some(known) = self.known.get(&stack) {
             return *known;
         }
         let is_idle = if key.stack == 0 {
-            native.is_some_and(|stack| is_native_idle(key, stack, builder, symbolizer))
+            let functions = NativeFunctions::new(key.wait, has_known_name);
+            native.is_some_and(|stack| is_native_idle(functions, key, stack, builder, symbolizer))
         } else {
             python.is_some_and(|stack| is_python_idle(key.wait, stack, symbolizer))
         };
@@ -79,12 +84,12 @@ fn is_python_idle(wait: WaitReason, stack: &Stack, symbolizer: &mut impl Symboli
 
 /// Whether a native stack is that of a thread of a pool that waits for work.
 fn is_native_idle(
+    mut functions: NativeFunctions,
     key: &SampleKey,
     stack: &NativeStack,
     builder: &mut ProfileBuilder,
     symbolizer: &mut impl SymbolizeFrames,
 ) -> bool {
-    let mut functions = NativeFunctions::new(key.wait);
     for frame in &stack.frames {
         match frame.kind {
             NativeKind::PYTHON => return false,

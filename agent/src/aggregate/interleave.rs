@@ -35,6 +35,7 @@ use crate::{
     profile::{
         ExecutableKind, GC_MARKER, IDLE_MARKER, LastFrame, LocationId, Memory, ProcessIndex,
         StackId, UnwindLosses, Wait, blocks_marker, lock_marker, raises_marker, releases_marker,
+        stops_marker,
     },
     symbolize::SymbolizeFrames,
 };
@@ -101,7 +102,12 @@ impl SampledStack<'_> {
             locations.insert(0, builder.marker(wait.marker()));
         }
         if let Some(blocked) = self.blocked {
-            locations.insert(0, builder.marker(&blocks_marker(blocked)));
+            let marker = if self.key.blocked.is_stopped {
+                stops_marker(blocked)
+            } else {
+                blocks_marker(blocked)
+            };
+            locations.insert(0, builder.marker(&marker));
         }
         if self.is_idle {
             locations.push(builder.marker(IDLE_MARKER));
@@ -313,12 +319,6 @@ pub fn incomplete_marker(end: PythonUnwindStatus) -> &'static str {
         PythonUnwindStatus::TORN => "[incomplete: the stack changed during the walk]",
         _ => "[incomplete]",
     }
-}
-
-/// Whether a marker stands for missing native frames.
-#[must_use]
-pub fn is_of_native_frames(marker: &str) -> bool {
-    marker.starts_with("[native ")
 }
 
 /// Marker for missing native frames; [`None`] where none are missing.

@@ -33,6 +33,8 @@ pub struct Blocked {
     /// The lock for which that waits, or the sampled thread itself, by the hash of its name; 0 for none or an
     /// unknown one.
     pub lock: u64,
+    /// Whether that waits because the sampled one has stopped it.
+    pub is_stopped: bool,
     /// Hashes of the Python and the native stack of a thread that waits for a lock, by which it is found out whether
     /// it waits for work; 0 for none.
     pub stacks: (u64, u64),

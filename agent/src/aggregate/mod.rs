@@ -16,6 +16,7 @@ mod filter;
 #[cfg(test)]
 pub mod fixtures;
 mod idle;
+mod import_errors;
 mod interleave;
 mod interner;
 mod key;
@@ -32,7 +33,7 @@ pub use self::{
     builder::ProfileTiming,
     catalog::Catalog,
     filter::{Filter, NoSuchThread, ThreadFilter},
-    interleave::{incomplete_marker, is_of_native_frames, unwind_marker},
+    interleave::{incomplete_marker, unwind_marker},
     interner::{Interner, index},
     key::Blocked,
     window::Window,

@@ -2,7 +2,7 @@
 //!
 //! Invariants: it is checked before sampling begins; a file appears under its name when it is
 //! complete, never before, and until then an older one of that name stays; a file with a default name
-//! replaces none. Pipes and devices are written directly.
+//! replaces none; an agent that is killed while it samples leaves nothing. Pipes and devices are written directly.
 //!
 //! A profile shows paths, names and functions of other users' programs, so that a new file is readable
 //! by its owner only: under `sudo` that is the user who called it. What another user has put in the
@@ -27,11 +27,10 @@ use std::{
 };
 
 use rustix::fs::{FileType, OFlags};
-use tempfile::NamedTempFile;
 
 use self::{
     folder::{OpenFolder, descriptor, open_path},
-    part_file::{NumberedName, number, replace, temporary},
+    part_file::{NumberedName, PartFile, number, replace},
 };
 use super::standard_output::delivery;
 use crate::formats::Format;
@@ -42,17 +41,14 @@ pub struct Output(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    /// Written as `temporary`, then moved to `path`, which may be there already.
+    /// Written as `part`, then moved to `path`, which may be there already.
     Replaced {
-        temporary: NamedTempFile,
+        part: PartFile,
         folder: OpenFolder,
         path: PathBuf,
     },
-    /// Written as `temporary`, then moved to the first free of its numbered names.
-    Numbered {
-        temporary: NamedTempFile,
-        name: NumberedName,
-    },
+    /// Written as `part`, then moved to the first free of its numbered names.
+    Numbered { part: PartFile, name: NumberedName },
     /// Written as it comes.
     Direct { file: File, path: PathBuf },
     /// Written as it comes.
@@ -129,17 +125,13 @@ impl Output {
     /// When it cannot be written after all.
     pub fn commit(self, bytes: &[u8]) -> Result<Option<PathBuf>, OutputError> {
         match self.0 {
-            Kind::Replaced {
-                temporary,
-                folder,
-                path,
-            } => replace(temporary, &folder.entry(&path), bytes)
+            Kind::Replaced { part, folder, path } => replace(part, &folder.entry(&path), bytes)
                 .map_err(|source| OutputError::Write {
                     path: path.clone(),
                     source,
                 })
                 .map(|()| Some(path)),
-            Kind::Numbered { temporary, name } => number(temporary, &name, bytes).map(Some),
+            Kind::Numbered { part, name } => number(part, &name, bytes).map(Some),
             Kind::Direct { mut file, path } => match file.write_all(bytes) {
                 Ok(()) => Ok(Some(path)),
                 Err(source) => Err(OutputError::Write { path, source }),
@@ -190,7 +182,7 @@ fn with_word(path: &Path, word: &str) -> PathBuf {
 
 fn prepare_numbered(folder: &Path, format: Format, stem: &str) -> Result<Kind, OutputError> {
     Ok(Kind::Numbered {
-        temporary: temporary(folder, folder)?,
+        part: PartFile::create(folder, folder)?,
         name: NumberedName {
             stem: folder.join(stem),
             ending: format.endings()[0],
@@ -237,7 +229,7 @@ fn prepare_file(path: &Path) -> Result<Kind, OutputError> {
     let parent = path.parent().unwrap_or(&path);
     let folder = OpenFolder::open(parent)?;
     Ok(Kind::Replaced {
-        temporary: temporary(&descriptor(&folder.0), parent)?,
+        part: PartFile::create(&descriptor(&folder.0), parent)?,
         folder,
         path,
     })

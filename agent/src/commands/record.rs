@@ -19,13 +19,14 @@ use super::{
 use crate::{
     bpf,
     formats::Format,
+    process::thread_comm,
     profile::{Periods, Profile},
     session::{
         End, EndReason, Examinations, Followed, Observer, SampleTimes, Scope, Session, Settings,
         Signals, memory,
     },
     targets::launch::PausedChild,
-    text::plural,
+    text::{plural, printable},
     threads::WaitRecords,
 };
 
@@ -99,9 +100,14 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
     let began = session.start()?;
     let mut program = waiting.map(PausedChild::release).transpose()?;
     let mut progress = ProgressLine::new(program.is_some(), options.duration);
-    let reason = session
+    let mut reason = session
         .run(&began, &mut end, program.as_ref(), &mut progress)
         .await?;
+    if reason == EndReason::ProcessEnded && children && !end.is_interrupted() {
+        reason = session
+            .run_remaining(&began, &mut end, &mut progress)
+            .await?;
+    }
     progress.finish();
     let profiles = session
         .finish(
@@ -168,6 +174,7 @@ struct ProgressLine {
     line: Option<Progress>,
     /// Since when no process runs that is to be sampled.
     nothing_since: Option<Instant>,
+    /// Whether it was said why the capture goes on.
     is_said: bool,
 }
 
@@ -210,6 +217,34 @@ impl Observer for ProgressLine {
             line.say("No matching process runs any more: the capture goes on, and takes those that start");
         }
     }
+
+    fn on_remaining(&mut self, pids: &[u32]) {
+        let Some(&first) = pids.first().filter(|_| !self.is_said) else {
+            return;
+        };
+        self.is_said = true;
+        let name = thread_comm(first, first).unwrap_or_default();
+        let text = remaining_text(pids.len() as u64, &name, first);
+        match &self.line {
+            Some(line) => line.say(&text),
+            None => {
+                // Standard error may be closed.
+                let _ = writeln!(io::stderr(), "{text}");
+            }
+        }
+    }
+}
+
+/// Says that the capture goes on with so many processes, of which one has this name and id.
+fn remaining_text(count: u64, name: &str, pid: u32) -> String {
+    let name = printable(name);
+    if count == 1 {
+        format!("{name} ({pid}) still runs: the capture ends with it, or by Ctrl-C")
+    } else {
+        format!(
+            "{count} processes still run, as {name} ({pid}): the capture ends with the last of them, or by Ctrl-C"
+        )
+    }
 }
 
 /// Times are kept where one of the formats shows them.
@@ -242,4 +277,21 @@ fn write_profiles(
     }
     let _ = write!(stderr, "{notes}");
     written.print(&mut stderr)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_capture_goes_on_with_is_named() {
+        assert_eq!(
+            remaining_text(1, "sleep", 7),
+            "sleep (7) still runs: the capture ends with it, or by Ctrl-C"
+        );
+        assert_eq!(
+            remaining_text(3, "a\u{1b}b", 7),
+            "3 processes still run, as a\\u{1b}b (7): the capture ends with the last of them, or by Ctrl-C"
+        );
+    }
 }

@@ -1,12 +1,17 @@
 //! `agent run`: the agent of a host, or only a check of its configuration.
 
-use std::{env, path::PathBuf, process::ExitCode};
+use std::{
+    env,
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use anyhow::Result;
 
 use super::{cli::RunOptions, standard_output::print};
 use crate::{
-    config::{CLUSTER_VARIABLES, Config, Sources},
+    config::{CLUSTER_VARIABLES, Config, Sources, VARIABLE_PREFIX},
     daemon,
 };
 
@@ -21,6 +26,10 @@ pub async fn run(options: &RunOptions, folder: PathBuf) -> Result<ExitCode> {
     let read = || Config::read(&sources);
     let config = read()?;
     if options.check_config {
+        for warning in &config.warnings {
+            // Standard error may be closed.
+            let _ = writeln!(io::stderr(), "agent: {warning}");
+        }
         print("configuration is valid\n")?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -57,7 +66,7 @@ fn variables() -> Vec<(String, String)> {
     let all = env::vars_os();
     all.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, _)| {
-            name.starts_with("AGENT_") || CLUSTER_VARIABLES.contains(&name.as_str())
+            name.starts_with(VARIABLE_PREFIX) || CLUSTER_VARIABLES.contains(&name.as_str())
         })
         .collect()
 }

@@ -10,8 +10,12 @@ use super::{
     kubernetes,
     log::LogFormat,
     quantities::{Size, Time},
+    words::Words,
 };
 use crate::targets::labels::relabel::Rules;
+
+/// What the environment variables of keys begin with.
+pub const VARIABLE_PREFIX: &str = "AGENT_";
 
 /// A key.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +52,7 @@ impl Key {
     /// Its environment variable.
     #[must_use]
     pub fn variable(&self) -> String {
-        format!("AGENT_{}", self.name.to_uppercase())
+        format!("{VARIABLE_PREFIX}{}", self.name.to_uppercase())
     }
 }
 
@@ -89,8 +93,8 @@ macro_rules! keys {
 
 keys! {
     "Sampling": {
-        /// What to sample: a list of events, which are those of `agent --event` [default: cpu]
-        events: Vec<String> = KeyKind::Value("LIST"),
+        /// What to sample: events of `agent --event`, as in cpu,wall [default: cpu]
+        events: Words = KeyKind::Value("LIST"),
         /// Samples per second of CPU time on each CPU [default: 19]
         rate: u32 = KeyKind::Value("HZ"),
         /// Samples per second of the time of each thread, of the events of waiting [default: rate]
@@ -155,7 +159,7 @@ keys! {
         /// Unix socket of profiles, metrics and health, or off [default: /run/agent/agent.sock]
         socket: PathBuf = KeyKind::Value("PATH"),
         /// Names of this server in requests to `listen`; addresses and localhost are known
-        http_hosts: Vec<String> = KeyKind::Value("LIST"),
+        http_hosts: Words = KeyKind::Value("LIST"),
         /// File of the token with which profiles are served at `listen` too [default: none are]
         http_token_file: PathBuf = KeyKind::Value("FILE"),
         /// error, warn, info, debug or trace; of the agent's own targets [default: info]

@@ -10,7 +10,7 @@
 //! `log_level`, `AGENT_LOG_LEVEL`, `--log-level`; their values are written as in the file.
 //!
 //! Invariants: an accepted configuration is valid as far as it alone shows; an unknown
-//! key is an error that suggests the nearest one; nothing that may be a secret is in `Debug` output
+//! key is an error that suggests the nearest one, an unknown variable a warning; nothing that may be a secret is in `Debug` output
 //! or in an error.
 
 mod exporters;
@@ -18,15 +18,18 @@ mod http_server;
 mod keys;
 mod kubernetes;
 mod log;
+mod nearest;
 mod quantities;
 mod read;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod variables;
+mod words;
 
 pub use self::{
     http_server::{HttpServer, SocketPath},
-    keys::{KEYS, Key, KeyKind},
+    keys::{KEYS, Key, KeyKind, VARIABLE_PREFIX},
     log::{Log, LogFormat},
     read::{CLUSTER_VARIABLES, Error, Sources},
     settings::Config,

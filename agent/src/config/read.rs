@@ -18,7 +18,10 @@ use super::{
     keys::{KEYS, Written},
     kubernetes::Cluster,
     log::Log,
+    nearest::nearest,
     settings::{Config, Labels},
+    variables,
+    words::Words,
 };
 use crate::{
     profile::{CPU, Kind, RecordedExceptions},
@@ -47,9 +50,6 @@ const LONGEST_WINDOW: Duration = Duration::from_secs(60 * 60);
 
 /// Time to send the last profiles.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Jaro-Winkler similarity from which on a key is suggested for an unknown one.
-const SIMILAR: f64 = 0.7;
 
 /// Environment variables of a pod: the address of the API server, set by Kubernetes, and the name of
 /// the node, set by the manifest.
@@ -195,8 +195,8 @@ fn one(key: &str, value: &str, origin: &str) -> Result<Written, Error> {
 }
 
 /// The events, in the order of [`Kind::ALL`].
-fn kinds(written: Option<Vec<String>>) -> Result<Vec<&'static Kind>, Error> {
-    let Some(names) = written else {
+fn kinds(written: Option<Words>) -> Result<Vec<&'static Kind>, Error> {
+    let Some(Words(names)) = written else {
         return Ok(vec![&CPU]);
     };
     let known = || Kind::ALL.iter().map(|kind| kind.name);
@@ -256,7 +256,7 @@ fn check(written: Written, sources: &Sources) -> Result<Config, Error> {
         written.listen.as_deref(),
         written.socket,
         sources.socket.clone(),
-        written.http_hosts.unwrap_or_default(),
+        written.http_hosts.map_or_else(Vec::new, |hosts| hosts.0),
         written.http_token_file,
     )
     .map_err(|(name, message)| key(name, message))?;
@@ -289,6 +289,7 @@ fn check(written: Written, sources: &Sources) -> Result<Config, Error> {
         .checked(&cluster, &labels.host_root)
         .map_err(|message| key("kubernetes", message))?;
     Ok(Config {
+        warnings: variables::warnings(&sources.variables),
         kinds,
         rate,
         wait_rate: written.wait_rate.and_then(NonZeroU32::new),
@@ -356,13 +357,7 @@ fn with_hint(message: &str) -> String {
     let hint = || {
         let (_, rest) = message.split_once("unknown field `")?;
         let (unknown, known) = rest.split_once('`')?;
-        let mut known: Vec<_> = known.split('`').skip(1).step_by(2).collect();
-        known.sort_by(|one, other| {
-            let alike = |name| strsim::jaro_winkler(unknown, name);
-            alike(other).total_cmp(&alike(one))
-        });
-        let nearest = known.first()?;
-        (strsim::jaro_winkler(unknown, nearest) >= SIMILAR).then_some(*nearest)
+        nearest(unknown, known.split('`').skip(1).step_by(2))
     };
     match hint() {
         Some(nearest) => format!("{message} (did you mean `{nearest}`?)"),

@@ -17,6 +17,8 @@ use crate::{
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key")]
 pub struct Config {
+    /// Sentences about what was not understood, and is no error.
+    pub warnings: Vec<String>,
     /// What to sample; not empty, each once.
     pub kinds: Vec<&'static Kind>,
     /// Samples per second of CPU time, in hertz.

@@ -66,12 +66,19 @@ fn flags_override_variables_and_variables_the_file() {
         ("AGENT_WINDOW".to_owned(), "20".to_owned()),
         // Set by Kubernetes for a service of this name.
         ("AGENT_PORT".to_owned(), "tcp://10.0.0.1:80".to_owned()),
+        ("AGENT_LOG_LEVLE".to_owned(), "debug".to_owned()),
     ];
     sources.flags = vec![("rate", "31".to_owned())];
     let config = Config::read(&sources).unwrap();
     assert_eq!(config.rate, 31);
     assert_eq!(config.window, Duration::from_secs(20));
     assert_eq!(config.log.format, LogFormat::Json);
+    assert_eq!(
+        config.warnings,
+        [
+            "the environment variable AGENT_LOG_LEVLE configures nothing: did you mean AGENT_LOG_LEVEL?"
+        ]
+    );
 }
 
 #[test]
@@ -80,6 +87,7 @@ fn every_key_is_a_flag_and_a_variable() {
     let (_file, sources) = sources("events: [cpu, wall]");
     for (key, value) in [
         ("events", "[page-faults, cpu]"),
+        ("events", "page-faults,cpu"),
         ("trace_switches", "true"),
         ("rate", "97"),
         ("max_cpu", "2.5"),
@@ -204,6 +212,10 @@ fn invalid_values_are_rejected() {
             "`events` has `gills`: the events are",
         ),
         ("events: []", "`events` is empty"),
+        ("events: ''", "`events` is empty"),
+        ("events: cpu,,wall", "`events` has ``: the events are"),
+        ("events: cpu wall", "`events` has `cpu wall`"),
+        ("events: {cpu: 1}", "a list is written as [a, b] or as a,b"),
         (
             "events: [growth, peak]",
             "`events` has `peak`, which a host does not have: leave it out, and see `growth`,",
@@ -382,6 +394,7 @@ fn the_example_has_every_key_with_its_default() {
         assert_eq!(text.matches(&line).count(), 1, "{}", key.name);
     }
     let Config {
+        warnings,
         kinds,
         rate,
         wait_rate,
@@ -401,7 +414,7 @@ fn the_example_has_every_key_with_its_default() {
         shutdown_timeout,
         trace_switches,
     } = read(&text).unwrap();
-    assert!(!trace_switches);
+    assert!(!trace_switches && warnings.is_empty());
     let default = read("").unwrap();
     assert_eq!((kinds, rate), (default.kinds, default.rate));
     assert!(wait_rate.is_none_or(|it| it.get() == default.rate));

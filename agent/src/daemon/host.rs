@@ -415,7 +415,10 @@ impl Host {
             Request::Health(reply) => {
                 let _ = reply.send(());
             }
-            Request::Profile(asked) => self.on_demand.begin(asked, &self.session).await,
+            Request::Profile(asked) => {
+                let targets = &self.targets;
+                self.on_demand.begin(asked, &self.session, targets).await;
+            }
         }
     }
 }

@@ -216,7 +216,7 @@ impl<'a> Threads<'a> {
 
 /// Adds what the passes over the threads are doing.
 fn add_passes(metrics: &mut Metrics, passes: &PassStatus) {
-    let counters: [(_, _, &AtomicU64); 7] = [
+    let counters: [(_, _, &AtomicU64); 8] = [
         (
             "profiling_agent_pass_threads_given_up",
             "Threads that made passes until a process held them up",
@@ -236,6 +236,11 @@ fn add_passes(metrics: &mut Metrics, passes: &PassStatus) {
             "profiling_agent_thread_visits",
             "Threads visited by passes",
             &passes.visits,
+        ),
+        (
+            "profiling_agent_stack_reads",
+            "Stacks of threads read by passes: of those that ran since the last pass, or of which something was missing",
+            &passes.reads,
         ),
         (
             "profiling_agent_unproved_stacks",

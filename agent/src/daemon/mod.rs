@@ -11,6 +11,7 @@ mod file_limit;
 mod host;
 pub(crate) mod http_server;
 pub(crate) mod metrics;
+mod no_target;
 mod on_demand;
 pub(crate) mod target_table;
 pub(crate) mod telemetry;
@@ -43,6 +44,9 @@ pub async fn run(
     read_config: impl Fn() -> Result<Config, config::Error>,
 ) -> Result<ExitCode> {
     telemetry::start_logs(&config.log)?;
+    for warning in &config.warnings {
+        warn!("{warning}");
+    }
     limit_arenas();
     file_limit::raise();
     bpf::check_requirements()?;

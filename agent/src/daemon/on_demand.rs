@@ -4,7 +4,11 @@ use std::time::Instant;
 
 use tracing::warn;
 
-use super::{http_server::ProfileRequest, target_table::TargetTable};
+use super::{
+    http_server::{NoSuchTarget, ProfileRequest},
+    no_target,
+    target_table::TargetTable,
+};
 use crate::{
     aggregate::{Filter, ProfileTiming, Window},
     formats::{EncodeOptions, Format, encode},
@@ -48,8 +52,18 @@ impl OnDemandProfiles {
         self.0.iter().map(|profile| profile.began.at).min()
     }
 
-    /// Begins a profile; one too many is dropped, which is an answer too.
-    pub(super) async fn begin(&mut self, asked: ProfileRequest, session: &Session) {
+    /// Begins a profile, if there is a process that is asked for; one too many is dropped, which is an answer too.
+    pub(super) async fn begin(
+        &mut self,
+        asked: ProfileRequest,
+        session: &Session,
+        targets: &TargetTable,
+    ) {
+        if let Some(why) = no_target::why_none(targets, asked.pid, &asked.labels) {
+            // The client may be gone.
+            let _ = asked.reply.send(Err(NoSuchTarget(why)));
+            return;
+        }
         if self.0.len() >= MAX_PULLS {
             return;
         }
@@ -109,7 +123,7 @@ fn send(
         };
         if encode(&profile, Format::Pprof, options, &mut pprof).is_ok() {
             // The client may be gone.
-            let _ = asked.reply.send(pprof);
+            let _ = asked.reply.send(Ok(pprof));
         }
     });
 }
@@ -118,9 +132,8 @@ fn send(
 fn matching(window: Window, asked: &ProfileRequest, targets: &TargetTable) -> Window {
     let is_asked_for = |pid: u32| {
         let labels = targets.labels(pid)?;
-        let has_label = |(name, value): &(String, String)| labels.get(name) == Some(value.as_str());
         let is_process = asked.pid.is_none_or(|asked| asked == pid);
-        (is_process && asked.labels.iter().all(has_label)).then_some(())
+        (is_process && no_target::have_all(&labels, &asked.labels)).then_some(())
     };
     let mut parts = window.split(is_asked_for);
     parts

@@ -201,6 +201,18 @@ impl TargetTable {
         }
     }
 
+    /// Whether a process is in the table.
+    pub(crate) fn contains(&self, pid: u32) -> bool {
+        self.targets.contains_key(&pid)
+    }
+
+    /// The labels of all profiled processes, and of those that are not in the table.
+    pub(crate) fn all_labels(&self) -> impl Iterator<Item = &Labels> + Clone {
+        let known = self.targets.values();
+        let known = known.filter_map(|target| target.labels.as_deref());
+        known.chain([&*self.unknown])
+    }
+
     /// How many running processes are profiled, and how many are excluded.
     pub(crate) fn count(&self) -> (usize, usize) {
         let living = self.targets.values().filter(|target| !target.has_exited());

@@ -99,7 +99,7 @@ mod tests {
     use crate::{
         formats::{function_names::FunctionNames, golden::assert_golden},
         profile::{
-            Sample,
+            Kind, Sample, ValueSource,
             fixtures::{example_processes, example_profile, of_kind},
             kinds::page_faults,
         },
@@ -189,6 +189,18 @@ mod tests {
         let profile = of_kind(example_profile("/srv/app/main.py"), &page_faults::KIND);
         let text = folded(&profile, false);
         assert!(text.contains("__init__.py:346) 15150\n"), "{text}");
+    }
+
+    #[test]
+    fn numbers_are_samples_of_cpu_time_and_values_of_all_others() {
+        for kind in Kind::ALL {
+            let number = if kind.is_cpu() {
+                ValueSource::Count
+            } else {
+                ValueSource::Value
+            };
+            assert_eq!(kind.plotted, number, "{}", kind.name);
+        }
     }
 
     #[test]

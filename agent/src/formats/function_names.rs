@@ -45,6 +45,19 @@ impl FunctionNames {
         ShownNames(functions.map(|function| self.shown(function)).collect())
     }
 
+    /// The same profile, whose functions have these names.
+    #[must_use]
+    pub fn in_profile(self, profile: Cow<'_, Profile>) -> Cow<'_, Profile> {
+        if self == Self::Plain {
+            return profile;
+        }
+        let mut profile = profile.into_owned();
+        for function in &mut profile.functions {
+            function.name = self.shown(function).into_owned();
+        }
+        Cow::Owned(profile)
+    }
+
     fn shown(self, function: &Function) -> Cow<'_, str> {
         let module = match (self, function.kind) {
             (Self::Module, FrameKind::Python) => module(&function.file),
@@ -75,6 +88,7 @@ impl ShownNames<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::fixtures::example_profile;
 
     #[test]
     fn ways_are_found_by_name() {
@@ -100,6 +114,18 @@ mod tests {
         assert_eq!(shown(FrameKind::Python, "<string>"), ["run", "run"]);
         for kind in [FrameKind::Native, FrameKind::Kernel, FrameKind::Marker] {
             assert_eq!(shown(kind, file), ["run", "run"]);
+        }
+    }
+
+    #[test]
+    fn functions_of_a_profile_have_the_names() {
+        let profile = example_profile("/srv/app/main.py");
+        for names in FunctionNames::ALL {
+            let named = names.in_profile(Cow::Borrowed(&profile));
+            let functions = named.functions.iter().zip(&profile.functions);
+            for (function, original) in functions {
+                assert_eq!(function.name, names.shown(original));
+            }
         }
     }
 }

@@ -13,10 +13,12 @@ const IDLE_PREFIX: &str = "idle threads: ";
 /// What is after it.
 const IDLE_SUFFIX: &str = " left out (--idle shows them)";
 
+/// What is after the memory that was given back in its sentence.
+const GIVEN_BACK_SUFFIX: &str = " of resident memory was given back meanwhile, and not taken off.";
+
 /// One sentence for each count that is not zero.
 #[must_use]
 pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
-    let (other_threads, without_gil) = (filtered_out.other_threads, filtered_out.without_gil);
     let idle_ns = filtered_out.idle_ns;
     let Losses {
         lost_samples,
@@ -33,7 +35,7 @@ pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
         malformed_records: _,
         untracked_processes: _,
         lost_process_events: _,
-        given_back: _,
+        given_back,
         unrecorded_ms: _,
         raise_variance: _,
         probe_ms: _,
@@ -48,16 +50,6 @@ pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
     let unwind_reasons = unwind_reasons(&unwind);
     let unsymbolized_reasons = unsymbolized_reasons(&unsymbolized);
     let kinds = [
-        (
-            other_threads,
-            ("sample is", "samples are"),
-            "of other threads, and filtered out.",
-        ),
-        (
-            without_gil,
-            ("sample is", "samples are"),
-            "of threads that did not hold the GIL, and filtered out.",
-        ),
         (
             lost_samples,
             ("sample was", "samples were"),
@@ -104,11 +96,13 @@ pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
             &unsymbolized_reasons,
         ),
     ];
-    kinds
+    samples_filtered_out(filtered_out)
         .into_iter()
+        .chain(kinds)
         .chain(losses_not_in_samples(losses))
         .filter(|&(count, ..)| count != 0)
         .map(|(count, subject, rest)| sentence(count, subject, rest))
+        .chain((given_back != 0).then(|| given_back_sentence(given_back)))
         .chain((waits.total() != 0).then(|| {
             let subject = ("millisecond of waits was", "milliseconds of waits were");
             sentence(waits.total(), subject, &measured_waits(&waits))
@@ -127,17 +121,61 @@ fn idle_sentence(nanoseconds: u64) -> String {
 fn read_idle(sentence: &str) -> Option<u64> {
     let time = sentence.strip_prefix(IDLE_PREFIX)?;
     let time = time.strip_suffix(IDLE_SUFFIX)?.strip_suffix(" s")?;
-    let (seconds, hundredths) = time.split_once('.')?;
-    let hundredths: u64 = (hundredths.len() == 2).then(|| hundredths.parse().ok())??;
-    let seconds = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?;
-    seconds.checked_add(hundredths * 10_000_000)
+    decimal(time, 2)?.checked_mul(10_000_000)
+}
+
+/// The memory that was given back.
+fn given_back_sentence(bytes: u64) -> String {
+    format!("{}{GIVEN_BACK_SUFFIX}", Unit::Bytes.text(bytes))
+}
+
+/// The bytes of a [`given_back_sentence`], to its precision.
+fn read_given_back(sentence: &str) -> Option<u64> {
+    let memory = sentence.strip_suffix(GIVEN_BACK_SUFFIX)?;
+    decimal(memory.strip_suffix(" MB")?, 1)?.checked_mul(100_000)
+}
+
+/// A number with so many decimals, without its point: 1234 of `12.34`.
+fn decimal(text: &str, decimals: usize) -> Option<u64> {
+    let (whole, part) = text.split_once('.')?;
+    (part.len() == decimals).then(|| format!("{whole}{part}").parse().ok())?
 }
 
 /// A count, its subject in singular and plural, and the rest of the sentence.
 type Loss<'a> = (u64, (&'a str, &'a str), &'a str);
 
+/// Samples that a filter has excluded.
+fn samples_filtered_out(filtered_out: &FilteredOut) -> [Loss<'static>; 3] {
+    let FilteredOut {
+        other_threads,
+        without_gil,
+        in_imports,
+        idle_ns: _,
+    } = *filtered_out;
+    [
+        (
+            other_threads,
+            ("sample is", "samples are"),
+            "of other threads, and filtered out.",
+        ),
+        (
+            without_gil,
+            ("sample is", "samples are"),
+            "of threads that did not hold the GIL, and filtered out.",
+        ),
+        (
+            in_imports,
+            (
+                "exception inside the import system is",
+                "exceptions inside the import system are",
+            ),
+            "left out: they count where code imports, or not at all if the import system catches them.",
+        ),
+    ]
+}
+
 /// Losses of other things than samples and frames.
-fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 15] {
+fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 14] {
     [
         (
             losses.names_only,
@@ -166,14 +204,6 @@ fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 15] {
                 "starts or ends of processes were",
             ),
             "lost: the ring buffer was full.",
-        ),
-        (
-            losses.given_back,
-            (
-                "byte of resident memory was",
-                "bytes of resident memory were",
-            ),
-            "given back meanwhile, and not taken off.",
         ),
         (
             losses.unrecorded_ms,
@@ -245,6 +275,10 @@ pub(super) fn read(sentence: &str, filtered_out: &mut FilteredOut, losses: &mut 
             idle_ns,
             ..FilteredOut::default()
         });
+        return;
+    }
+    if let Some(bytes) = read_given_back(sentence) {
+        losses.given_back = losses.given_back.saturating_add(bytes);
         return;
     }
     let number = sentence

@@ -36,4 +36,5 @@ pub use self::{
     options::{EncodeOptions, Internals},
     pprof::{PprofFile, PprofHeader, PprofProfile, PprofReadError},
     python_module::module as python_module,
+    thread_stacks::thread_title,
 };

@@ -66,16 +66,22 @@ impl ThreadSamples<'_> {
         measured
     }
 
-    /// Its name and id, with several processes those of the process too:
-    /// `python3.12 (4242), MainThread (4242)`. Where it stands for all threads of a process, the process.
+    /// What it is [called](thread_title).
     pub(super) fn title(&self, profile: &Profile) -> String {
-        let Thread { process, tid, name } = self.thread;
-        let thread = (*tid != 0).then(|| with_id(name, *tid));
-        match thread {
-            Some(thread) if profile.processes.len() == 1 => thread,
-            Some(thread) => format!("{}, {thread}", process_title(profile, process.0)),
-            None => process_title(profile, process.0),
-        }
+        thread_title(profile, self.thread)
+    }
+}
+
+/// Name and id of a thread, with several processes those of the process too:
+/// `python3.12 (4242), MainThread (4242)`. Where it stands for all threads of a process, the process.
+#[must_use]
+pub fn thread_title(profile: &Profile, thread: &Thread) -> String {
+    let Thread { process, tid, name } = thread;
+    let thread = (*tid != 0).then(|| with_id(name, *tid));
+    match thread {
+        Some(thread) if profile.processes.len() == 1 => thread,
+        Some(thread) => format!("{}, {thread}", process_title(profile, process.0)),
+        None => process_title(profile, process.0),
     }
 }
 

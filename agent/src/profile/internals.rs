@@ -11,27 +11,31 @@
 //! root  __libc_start_main, _start             left out: how processes and threads begin
 //! ```
 //!
+//! Where an exception is raised, native frames that are missing are the interpreter's, and left out.
+//!
 //! Frames of other executables are kept, but for how functions of Cython are called, and so are stacks without Python
 //! frames. Of a thread that waits the marker says for what, so how it does is left out: frames of the interpreter, the
 //! C library and the kernel.
 //!
 //! Tables are about Python functions: there, what they call of the interpreter and, for it, of the C library
-//! is left out too, and their own time is with it.
+//! is left out too, and their own time is with it. Their memory is with all that they call.
 
 use super::{
     executable::{Executable, ExecutableKind},
     indices::LocationId,
     location::{FrameKind, Location},
     model::{Profile, Sample},
-    wait::Wait,
+    wait::{Wait, is_of_native_frames},
 };
 
 /// What is told apart here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Python,
-    /// Stands for what threads do, or for frames that are missing.
+    /// Stands for what threads do, or for Python frames that are missing.
     Marker,
+    /// Stands for native frames that are missing.
+    MissingNative,
     /// Code of an interpreter by which functions run and are called, or of which nothing is known.
     Call,
     /// Other code of an interpreter.
@@ -51,6 +55,8 @@ enum Work {
     Shown,
     /// It is the function's own.
     LeftOut,
+    /// It is the function's own, and so is what others do for it.
+    OfFunction,
     /// It waits, in the kernel.
     Waits,
 }
@@ -88,7 +94,8 @@ impl Profile {
         move |sample| {
             let stack = &self.stacks[sample.stack.0 as usize];
             let markers = self.markers_of(stack).count;
-            let work = self.work_in(stack, Work::Shown);
+            // That of a thread whose processor the kernel has taken, too.
+            let work = self.work_in(stack, Work::LeftOut);
             if work != Work::Waits {
                 return markers;
             }
@@ -104,7 +111,15 @@ impl Profile {
 
     fn with_work(&self, work: impl Fn(&[LocationId]) -> Work) -> Self {
         let class = self.classes();
-        self.restacked(|stack| program_frames(stack, &class, work(stack)))
+        self.restacked(|stack| {
+            // The interpreter itself raises an exception in a function.
+            let raises = self.markers_of(stack).exception.is_some();
+            let class = |id| match class(id) {
+                Class::MissingNative if raises => Class::Call,
+                other => other,
+            };
+            program_frames(stack, class, work(stack))
+        })
     }
 
     /// The classes of all locations.
@@ -119,17 +134,32 @@ impl Profile {
             // How the kernel took the processor from it is nothing that the function did.
             Some(Wait::Runnable) if work == Work::LeftOut => Work::Waits,
             // The function did something else.
-            None | Some(Wait::Runnable | Wait::PageFault) => work,
+            None | Some(Wait::Runnable | Wait::PageFault) => {
+                // How memory is allocated, and who touches it first, is the same for all functions that need some.
+                let is_of_function = work == Work::LeftOut && self.kind.is_about_memory();
+                if is_of_function {
+                    Work::OfFunction
+                } else {
+                    work
+                }
+            }
             Some(_) => Work::Waits,
         }
     }
 
     fn class(&self, location: &Location) -> Class {
-        let kinds = location.lines.iter();
-        let mut kinds = kinds.map(|line| self.function(line.function).kind);
-        match kinds.next() {
+        let mut lines = location.lines.iter();
+        let first = lines.next().map(|line| self.function(line.function));
+        match first.map(|function| function.kind) {
             Some(FrameKind::Python) => return Class::Python,
-            Some(FrameKind::Marker) => return Class::Marker,
+            Some(FrameKind::Marker) => {
+                let is_native = first.is_some_and(|it| is_of_native_frames(&it.name));
+                return if is_native {
+                    Class::MissingNative
+                } else {
+                    Class::Marker
+                };
+            }
             Some(FrameKind::Kernel) => return Class::Kernel,
             _ => {}
         }
@@ -178,7 +208,8 @@ fn program_frames(
             Class::Interpreter => !is_shown || depth > innermost,
             Class::CLibrary => depth > outermost || !is_shown && depth < innermost,
             Class::Kernel => work == Work::Waits,
-            Class::Python | Class::Marker | Class::Other => false,
+            Class::Other | Class::MissingNative => work == Work::OfFunction && depth < innermost,
+            Class::Python | Class::Marker => false,
         };
         !is_internal
     });
@@ -247,7 +278,10 @@ fn is_call_of_cython(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::fixtures::{example_profile, with_waits};
+    use crate::profile::{
+        fixtures::{example_profile, of_kind, with_waits},
+        kinds::growth,
+    };
 
     /// The functions of a stack, leaf first.
     fn names(profile: &Profile, index: usize) -> Vec<&str> {
@@ -257,6 +291,12 @@ mod tests {
             None => "?",
         });
         names.collect()
+    }
+
+    /// The stacks of the samples.
+    fn sampled(profile: &Profile) -> impl Iterator<Item = Vec<&str>> {
+        let samples = profile.samples.iter();
+        samples.map(|sample| names(profile, sample.stack.0 as usize))
     }
 
     /// The sample of a thread that writes to a file.
@@ -306,19 +346,48 @@ mod tests {
     }
 
     #[test]
+    fn memory_is_of_the_function_that_needs_it() {
+        const PARSE: &str = "speedups::Parser<'_>::parse";
+        let profile = example_profile("main.py");
+        let grown = of_kind(profile.clone(), &growth::KIND);
+        for (of, has_parse) in [(&profile, true), (&grown, false)] {
+            let shown = of.without_interpreters();
+            let mut stacks = sampled(&shown);
+            assert_eq!(stacks.any(|it| it.contains(&PARSE)), has_parse);
+            assert_eq!(shown.total_value(), of.total_value());
+        }
+    }
+
+    #[test]
     fn a_thread_waits_in_a_function_of_the_program() {
         let profile = example_profile("main.py");
         let write = write(&profile);
-        for (marker, expected) in [
-            ("[waiting: file]", "main"),
-            ("[runnable]", "ext4_file_write_iter"),
-        ] {
+        for (marker, expected) in [("[waiting: file]", "main"), ("[runnable]", "main")] {
             let waits = with_waits(profile.clone(), &[(write, marker)]);
             let sample = &waits.samples[write];
             let depth = waits.depths_of_waits()(sample);
             assert_eq!(names(&waits, sample.stack.0 as usize)[depth], expected);
         }
         assert_eq!(profile.depths_of_waits()(&profile.samples[write]), 0);
+    }
+
+    #[test]
+    fn a_function_raises_also_where_native_frames_are_missing() {
+        const MISSING: &str = "[native frames unknown: the stack was not in memory]";
+        let profile = example_profile("main.py");
+        let is_called = |sample: &Sample| {
+            let names = names(&profile, sample.stack.0 as usize);
+            names.contains(&MISSING) && names.contains(&"get")
+        };
+        let called = profile.samples.iter().position(is_called).unwrap();
+        let raises = with_waits(profile.clone(), &[(called, "[raises: KeyError]")]);
+        for (of, is_shown) in [(&profile, true), (&raises, false)] {
+            for shown in [of.without_internals(), of.without_interpreters()] {
+                let mut stacks = sampled(&shown);
+                let has_missing = stacks.any(|it| it.contains(&MISSING) && it.contains(&"get"));
+                assert_eq!(has_missing, is_shown);
+            }
+        }
     }
 
     #[test]

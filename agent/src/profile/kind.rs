@@ -342,6 +342,12 @@ impl Kind {
         self.source == Source::Probe(Probed::Allocations)
     }
 
+    /// Whether its values are memory.
+    #[must_use]
+    pub fn is_about_memory(&self) -> bool {
+        self.pages().is_some() || self.is_about_allocations()
+    }
+
     /// The kind that its samples have in the records of the BPF programs.
     #[must_use]
     pub fn recorded_as(&self) -> ProfileKind {
@@ -367,6 +373,14 @@ impl Kind {
             .iter()
             .any(|of| self.source == Source::Passes(*of));
         self.unit == Unit::Nanoseconds && !is_of_others
+    }
+
+    /// Whether its samples may be of threads that wait for work: not those of threads that run, could run, or hold the
+    /// GIL.
+    #[must_use]
+    pub fn has_idle_threads(&self) -> bool {
+        let is_runnable = self.source == Source::Passes(PassSamples::Runnable);
+        self.is_of_passes() && !self.is_about_gil() && !is_runnable
     }
 
     /// Whether passes have to look at who holds the GIL.

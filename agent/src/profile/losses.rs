@@ -260,15 +260,18 @@ pub struct FilteredOut {
     pub other_threads: u64,
     /// Samples of threads that the filter includes, taken while the thread did not hold the GIL.
     pub without_gil: u64,
+    /// Exceptions in the import system that come up again where code imports, or that it catches itself.
+    pub in_imports: u64,
     /// Elapsed time of threads that waited for work, in nanoseconds.
     pub idle_ns: u64,
 }
 
 impl FilteredOut {
     /// The counters of samples.
-    pub const SAMPLES: [Counter<Self>; 2] = [
+    pub const SAMPLES: [Counter<Self>; 3] = [
         |filtered_out| &mut filtered_out.other_threads,
         |filtered_out| &mut filtered_out.without_gil,
+        |filtered_out| &mut filtered_out.in_imports,
     ];
 
     /// Adds the counts of another profile.

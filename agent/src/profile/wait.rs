@@ -26,6 +26,12 @@ pub fn blocks_marker(thread: &str) -> String {
     format!("[blocks: {thread}]")
 }
 
+/// Marker above the stack of a thread that has stopped another one, which has this name, with all others.
+#[must_use]
+pub fn stops_marker(thread: &str) -> String {
+    format!("[stops: {thread}]")
+}
+
 /// Marker above the stack of a thread that waits for the lock with this name, in place of the one of
 /// [`Wait::Lock`].
 #[must_use]
@@ -44,6 +50,9 @@ pub fn releases_marker(lock: &str) -> String {
 pub fn raises_marker(class: &str) -> String {
     format!("[raises: {class}]")
 }
+
+/// The number of [`Wait::Stopped`], which only passes give: BPF programs do not find out why a thread waits.
+pub const STOPPED: WaitReason = WaitReason(WaitReason::OTHER.0 + 1);
 
 /// What a thread does that does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,6 +81,8 @@ pub enum Wait {
     IoUring,
     /// It is stopped as all threads of its free-threaded interpreter are, or waits for the others to stop.
     StopTheWorld,
+    /// It is stopped by a signal, by a debugger, or frozen, whatever it did before.
+    Stopped,
     /// It waits for something else.
     Other,
 }
@@ -80,7 +91,7 @@ pub enum Wait {
 type Row = (Wait, WaitReason, &'static str, &'static str);
 
 #[rustfmt::skip]
-const ROWS: [Row; 13] = [
+const ROWS: [Row; 14] = [
     (Wait::Runnable, WaitReason::RUNNABLE, "runnable", "[runnable]"),
     (Wait::Gil, WaitReason::GIL, "gil", "[waiting: gil]"),
     (Wait::Lock, WaitReason::LOCK, "lock", "[waiting: lock]"),
@@ -94,6 +105,7 @@ const ROWS: [Row; 13] = [
     (Wait::IoUring, WaitReason::IO_URING, "io_uring", "[waiting: io_uring]"),
     (Wait::StopTheWorld, WaitReason::STOP_THE_WORLD, "stop-the-world", "[waiting: stop-the-world]"),
     OTHER,
+    (Wait::Stopped, STOPPED, "stopped", "[stopped]"),
 ];
 
 /// Stands for all numbers that are not known too.
@@ -145,6 +157,8 @@ pub struct LeafMarkers<'a> {
     pub lock: Option<&'a str>,
     /// The name of the thread that it kept waiting.
     pub blocks: Option<&'a str>,
+    /// Whether it kept that waiting because it had stopped it.
+    pub stops: bool,
     /// Whether it collected garbage.
     pub collects_garbage: bool,
     /// The memory that it is about.
@@ -178,6 +192,9 @@ impl Profile {
             }
             if let Some(thread) = blocked_thread(&function.name) {
                 markers.blocks = Some(thread);
+            } else if let Some(thread) = stopped_thread(&function.name) {
+                markers.blocks = Some(thread);
+                markers.stops = true;
             } else if let Some(lock) = lock_name(&function.name) {
                 markers.lock = Some(lock);
                 markers.wait = Some(Wait::Lock);
@@ -229,10 +246,17 @@ pub fn is_state_marker(marker: &str) -> bool {
     marker == IDLE_MARKER
         || Wait::from_marker(marker).is_some()
         || blocked_thread(marker).is_some()
+        || stopped_thread(marker).is_some()
         || lock_name(marker).is_some()
         || released_lock(marker).is_some()
         || raised_class(marker).is_some()
         || Memory::from_marker(marker).is_some()
+}
+
+/// Whether a marker stands for missing native frames.
+#[must_use]
+pub fn is_of_native_frames(marker: &str) -> bool {
+    marker.starts_with("[native ")
 }
 
 /// The name in a [`lock_marker`].
@@ -253,6 +277,11 @@ fn raised_class(marker: &str) -> Option<&str> {
 /// The name in a [`blocks_marker`].
 fn blocked_thread(marker: &str) -> Option<&str> {
     marker.strip_prefix("[blocks: ")?.strip_suffix(']')
+}
+
+/// The name in a [`stops_marker`].
+fn stopped_thread(marker: &str) -> Option<&str> {
+    marker.strip_prefix("[stops: ")?.strip_suffix(']')
 }
 
 #[cfg(test)]
@@ -284,6 +313,7 @@ mod tests {
             (5, "[releases: Pool.jobs (Queue at 0x7f00)]"),
             (6, "[anonymous memory]"),
             (7, "[raises: shop.OutOfStock]"),
+            (8, "[stops: worker]"),
         ];
         let profile = with_waits(example_profile(""), &waits);
         let markers = |sample| profile.leaf_markers(&profile.samples[sample]);
@@ -291,6 +321,7 @@ mod tests {
             wait: Some(Wait::Lock),
             lock: None,
             blocks: Some("a [b]"),
+            stops: false,
             collects_garbage: false,
             memory: None,
             exception: None,
@@ -303,6 +334,10 @@ mod tests {
         assert_eq!(markers(3).count, 1);
         assert_eq!(markers(6).memory, Some(Memory::Anonymous));
         assert_eq!(markers(7).exception, Some("shop.OutOfStock"));
+        assert_eq!(
+            (markers(8).blocks, markers(8).stops),
+            (Some("worker"), true)
+        );
         let lock = (markers(4).lock, markers(4).wait);
         assert_eq!(
             lock,
@@ -313,8 +348,10 @@ mod tests {
         assert_eq!(released, (Some("Pool.jobs (Queue at 0x7f00)"), None));
         assert_eq!(releases_marker("a [b]"), "[releases: a [b]]");
         assert_eq!(blocks_marker("a [b]"), "[blocks: a [b]]");
+        assert_eq!(stops_marker("a [b]"), "[stops: a [b]]");
         for (marker, is_state) in [
             ("[blocks: worker]", true),
+            ("[stops: worker]", true),
             ("[lock: Lock at 0x7f00]", true),
             ("[releases: Lock at 0x7f00]", true),
             ("[raises: ValueError]", true),

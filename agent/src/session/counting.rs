@@ -201,9 +201,10 @@ impl Counting {
     }
 
     fn add_paid(&mut self, samples: impl IntoIterator<Item = Paid>) {
-        for (sample, blocked) in samples {
+        for (sample, kept) in samples {
             let blocked = Blocked {
-                thread: blocked,
+                thread: kept.tid,
+                is_stopped: kept.is_stopped,
                 ..Blocked::default()
             };
             self.add_blocking(&sample, blocked);

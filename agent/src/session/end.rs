@@ -7,7 +7,7 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fd::OwnedFd,
     io::Errno,
-    process::{Pid, PidfdFlags, pidfd_open},
+    process::{Pid, PidfdFlags, Signal, pidfd_open},
 };
 use tokio::{
     io::{Interest, unix::AsyncFd},
@@ -33,6 +33,8 @@ pub struct End {
     /// Those that have not been seen to end; [`None`] where others may start.
     processes: Option<Vec<AsyncFd<OwnedFd>>>,
     signals: Signals,
+    /// Whether a program was asked to end.
+    is_interrupted: bool,
 }
 
 impl End {
@@ -67,6 +69,7 @@ impl End {
             deadline: None,
             processes: Some(processes),
             signals,
+            is_interrupted: false,
         })
     }
 
@@ -78,6 +81,7 @@ impl End {
             deadline: None,
             processes: None,
             signals,
+            is_interrupted: false,
         }
     }
 
@@ -99,10 +103,30 @@ impl End {
                 () = until(deadline) => return EndReason::TimeOver,
                 () = ended(self.processes.as_mut()) => return EndReason::ProcessEnded,
                 signal = self.signals.next() => match program {
-                    Some(program) => program.pass_on(signal),
+                    Some(program) => {
+                        self.is_interrupted |= [Signal::INT, Signal::TERM].contains(&signal);
+                        program.pass_on(signal);
+                    }
                     None => return EndReason::Interrupted,
                 },
             }
+        }
+    }
+
+    /// Whether a signal was forwarded that asks a program to end, and with it the capture.
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        self.is_interrupted
+    }
+
+    /// Waits until the time is over, or a signal ends the capture, whichever processes have ended.
+    ///
+    /// Cancel safe.
+    pub(super) async fn wait_longer(&mut self) -> EndReason {
+        let deadline = self.deadline;
+        tokio::select! {
+            () = until(deadline) => EndReason::TimeOver,
+            _ = self.signals.next() => EndReason::Interrupted,
         }
     }
 

@@ -152,6 +152,7 @@ impl Owed {
             thread,
             lock: self.last.lock,
             stacks: (self.last.sample.stack, self.last.sample.native_stack),
+            ..Blocked::default()
         };
         (sample, blocked)
     }

@@ -44,6 +44,7 @@ mod raises;
 pub mod recorder;
 #[cfg(feature = "testing")]
 pub mod recording;
+mod remaining;
 mod rescan;
 mod rescan_schedule;
 mod running_threads;

@@ -19,6 +19,9 @@ pub trait Observer {
     /// Sampling has gone on for `elapsed` and taken so many samples.
     fn on_progress(&mut self, _elapsed: Duration, _samples: u64) {}
 
+    /// These processes go on although those with which the capture began have ended.
+    fn on_remaining(&mut self, _pids: &[u32]) {}
+
     /// So many processes have started that are sampled because they are selected, and so many run.
     fn on_followed(&mut self, _followed: &Followed) {}
 }

@@ -122,7 +122,9 @@ impl Session {
         self.gil_locations.copy(pid, original);
         self.raise_sites.copy(pid, original);
         self.bpf.copy_allocator(pid, original);
-        self.allocation_sites.copy(pid, original);
+        if !self.allocation_sites.copy(pid, original) {
+            self.note_too_many_allocators(pid);
+        }
         if self.unwind_tables.is_some() {
             self.bpf.share_mappings(pid, original);
         }
@@ -321,8 +323,11 @@ impl Session {
             end: mapping.end,
         });
         self.bpf.set_allocator(pid, code);
-        self.allocation_sites.set(pid, &interpreter.allocators);
         let kind = ProfileKind::ALLOCATIONS;
+        if !self.allocation_sites.set(pid, &interpreter.allocators) {
+            self.note_too_many_allocators(pid);
+            return;
+        }
         if !interpreter.allocators.is_empty() {
             self.cover(kind, |coverage| coverage.add_recorded(process));
         }
@@ -334,6 +339,14 @@ impl Session {
         } else if interpreter.flavour.is_free_threaded {
             self.cover(kind, |coverage| coverage.add_own_allocator(pid));
         }
+    }
+
+    /// Notes that no allocations of a process are recorded, as there are too many others.
+    fn note_too_many_allocators(&mut self, pid: u32) {
+        let reason = format!("process {pid} is one of more than there may be at a time");
+        self.cover(ProfileKind::ALLOCATIONS, |coverage| {
+            coverage.add_missing(pid, Some(reason));
+        });
     }
 
     /// Notes that nothing is recorded by probes of a process without an interpreter that is supported, or not any more.

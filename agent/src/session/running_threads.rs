@@ -12,7 +12,7 @@ use agent_common::record::{
 };
 use foldhash::HashMap;
 
-use crate::threads::{BlockedThread, RunningThread};
+use crate::threads::{BlockedThread, KeptWaiting, RunningThread};
 
 /// Most threads that are remembered.
 const MAX_THREADS: usize = 16 << 10;
@@ -28,8 +28,8 @@ pub(super) struct RunningThreads {
     owed: HashMap<(u32, u32), Owed>,
 }
 
-/// A sample, and the thread that its thread keeps waiting, 0 for none.
-pub(super) type Paid = (Sample, u32);
+/// A sample, and the thread that its thread keeps waiting.
+pub(super) type Paid = (Sample, KeptWaiting);
 
 #[derive(Clone, Debug, Default)]
 struct Owed {
@@ -41,8 +41,8 @@ struct Owed {
     /// Having the GIL, running and while it could run.
     holding: Elapsed,
     holding_runnable: Elapsed,
-    /// Threads that waited for the GIL while it held it.
-    blocked: HashMap<u32, Elapsed>,
+    /// Threads that waited for the GIL while it held it, or that it had stopped.
+    blocked: HashMap<KeptWaiting, Elapsed>,
     /// The last sample of CPU time, and the last one with the GIL.
     seen: Option<Sample>,
     seen_with_gil: Option<Sample>,
@@ -114,16 +114,16 @@ impl RunningThreads {
         let Some(owed) = self.owed_of(key) else {
             let mut elapsed = Elapsed::default();
             elapsed.add(blocked.elapsed_ns);
-            return Some(gil(unseen(key), elapsed, blocked.tid));
+            return Some(gil(unseen(key), elapsed, blocked.waiting));
         };
-        let is_known = owed.blocked.contains_key(&blocked.tid);
-        let thread = if is_known || owed.blocked.len() < MAX_BLOCKED {
-            blocked.tid
+        let is_known = owed.blocked.contains_key(&blocked.waiting);
+        let waiting = if is_known || owed.blocked.len() < MAX_BLOCKED {
+            blocked.waiting
         } else {
-            0
+            KeptWaiting::default()
         };
         owed.blocked
-            .entry(thread)
+            .entry(waiting)
             .or_default()
             .add(blocked.elapsed_ns);
         None
@@ -199,7 +199,7 @@ impl Owed {
             paid.extend(elapsed.map(|elapsed| with_gil(seen, elapsed, is_runnable)));
         }
         let blocked = self.blocked.drain();
-        paid.extend(blocked.map(|(thread, elapsed)| gil(seen, elapsed, thread)));
+        paid.extend(blocked.map(|(waiting, elapsed)| gil(seen, elapsed, waiting)));
         paid
     }
 }
@@ -223,22 +223,22 @@ fn wall(of: Sample, elapsed: Elapsed, is_runnable: bool) -> Paid {
         },
         ..of
     };
-    (sample, 0)
+    (sample, KeptWaiting::default())
 }
 
 /// A sample of the time with the GIL, with the stack of another one.
 fn with_gil(of: Sample, elapsed: Elapsed, is_runnable: bool) -> Paid {
-    let (sample, blocked) = wall(of, elapsed, is_runnable);
+    let (sample, nobody) = wall(of, elapsed, is_runnable);
     let sample = Sample {
         kind: ProfileKind::GIL_HELD,
         holds_gil: 1,
         ..sample
     };
-    (sample, blocked)
+    (sample, nobody)
 }
 
 /// A sample of the time that a thread waits for the GIL, with the stack of the one that holds it.
-fn gil(of: Sample, elapsed: Elapsed, blocked: u32) -> Paid {
+fn gil(of: Sample, elapsed: Elapsed, waiting: KeptWaiting) -> Paid {
     let sample = Sample {
         value: elapsed.ns,
         count: elapsed.samples,
@@ -246,7 +246,7 @@ fn gil(of: Sample, elapsed: Elapsed, blocked: u32) -> Paid {
         wait: WaitReason::NONE,
         ..of
     };
-    (sample, blocked)
+    (sample, waiting)
 }
 
 /// A sample without time of a thread that was never seen running.
@@ -282,6 +282,13 @@ mod tests {
             value: 10,
             count: 1,
             ..unseen((1, tid))
+        }
+    }
+
+    fn kept(tid: u32) -> KeptWaiting {
+        KeptWaiting {
+            tid,
+            is_stopped: false,
         }
     }
 
@@ -333,13 +340,13 @@ mod tests {
         let blocked = BlockedThread {
             tgid: 1,
             holder: 2,
-            tid: 5,
+            waiting: kept(5),
             elapsed_ns: 100,
         };
         assert!(threads.add_blocked(&blocked).is_none());
         let shown = |paid: Vec<Paid>| {
             let shown = paid.iter().map(|(paid, blocked)| {
-                let of = (paid.kind, paid.holds_gil, *blocked);
+                let of = (paid.kind, paid.holds_gil, blocked.tid);
                 (paid.stack, paid.value, of)
             });
             shown.collect::<Vec<_>>()
@@ -393,13 +400,31 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_is_stopped_does_not_wait_for_the_gil() {
+        let mut threads = RunningThreads::default();
+        for is_stopped in [false, true, true] {
+            let blocked = BlockedThread {
+                tgid: 1,
+                holder: 2,
+                waiting: KeptWaiting { tid: 5, is_stopped },
+                elapsed_ns: 100,
+            };
+            assert!(threads.add_blocked(&blocked).is_none());
+        }
+        let paid = threads.end_window().into_iter();
+        let mut paid: Vec<_> = paid.map(|(it, kept)| (kept.is_stopped, it.value)).collect();
+        paid.sort_unstable();
+        assert_eq!(paid, [(false, 100), (true, 200)]);
+    }
+
+    #[test]
     fn of_too_many_blocked_threads_is_remembered_how_long_they_waited() {
         let mut threads = RunningThreads::default();
         for tid in 1..=1000 {
             let blocked = BlockedThread {
                 tgid: 1,
                 holder: 2,
-                tid,
+                waiting: kept(tid),
                 elapsed_ns: 100,
             };
             assert!(threads.add_blocked(&blocked).is_none());

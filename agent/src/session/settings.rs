@@ -50,9 +50,9 @@ pub enum SampleTimes {
 fn lock_naming(settings: &Settings) -> Option<LockNaming> {
     let mut kinds = settings.kinds.iter();
     let naming = if settings.wait_identities {
-        LockNaming::WithAddresses
+        LockNaming::WithIdentities
     } else {
-        LockNaming::WithoutAddresses
+        LockNaming::WithoutIdentities
     };
     kinds.any(|kind| kind.is_about_locks()).then_some(naming)
 }

@@ -29,7 +29,7 @@ pub struct Batch {
     pub traced_times: Vec<TracedTime>,
     /// Samples of the kind *gil*: of threads that hold it and do not run, with the thread that each
     /// keeps waiting, or of threads that wait while nobody holds it.
-    pub gil_waits: Vec<(Sample, u32)>,
+    pub gil_waits: Vec<(Sample, KeptWaiting)>,
     /// Samples of the kind *gil-held*: of threads that hold the GIL and do not run.
     pub gil_held: Vec<Sample>,
     /// Threads that hold the GIL, and run or could.
@@ -100,6 +100,15 @@ pub struct TracedTime {
     pub is_runnable: bool,
 }
 
+/// A thread that another one of its process keeps waiting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct KeptWaiting {
+    /// Its id, in the initial PID namespace; 0 for none, or one that is not told apart.
+    pub tid: u32,
+    /// Whether the other one has stopped it, and does not hold the GIL for which it waits.
+    pub is_stopped: bool,
+}
+
 /// A thread that waits for the GIL while the thread that holds it runs.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockedThread {
@@ -108,7 +117,7 @@ pub struct BlockedThread {
     /// The thread that holds the GIL, in the initial PID namespace.
     pub holder: u32,
     /// The thread that waits.
-    pub tid: u32,
+    pub waiting: KeptWaiting,
     /// Elapsed time that it stands for, in nanoseconds.
     pub elapsed_ns: u64,
 }

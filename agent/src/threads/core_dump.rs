@@ -39,7 +39,7 @@ use crate::{
         Interpreter,
         gil::{Gil, GilWords},
         remote::{
-            Lock, LockReader, StopWait, Target, ThreadListError, find_request, requester,
+            Lock, LockReader, LockWord, StopWait, Target, ThreadListError, find_request, requester,
             thread_states_until_error, word_of_lock,
         },
     },
@@ -288,8 +288,8 @@ impl<S: Source> Reader<'_, S> {
     /// or were to be.
     fn stop(&self, states: &[ThreadState], word: u64, registers: &Registers) -> Option<StopWait> {
         let layout = &self.python.as_ref()?.target.layout;
-        let word = word_of_lock(self.core, word, registers.stack_pointer());
-        StopWait::of(self.core, layout, states, word)
+        let word = self.word_of_lock(states, word, registers.stack_pointer());
+        StopWait::of(self.core, layout, states, word.address())
     }
 
     /// The thread that had stopped another one.
@@ -303,6 +303,13 @@ impl<S: Source> Reader<'_, S> {
         self.tids.get(&thread_id).copied()
     }
 
+    /// The word of the lock for which a thread with these states waited.
+    fn word_of_lock(&self, states: &[ThreadState], word: u64, stack_pointer: u64) -> LockWord {
+        let python = self.python.as_ref().filter(|_| !states.is_empty());
+        let layout = python.map(|python| &python.target.layout);
+        word_of_lock(self.core, layout, word, stack_pointer)
+    }
+
     /// The name of the lock for whose word a thread waited.
     fn lock(
         &mut self,
@@ -312,10 +319,10 @@ impl<S: Source> Reader<'_, S> {
         word: u64,
         stack_pointer: u64,
     ) -> String {
-        let word = word_of_lock(self.core, word, stack_pointer);
+        let word = self.word_of_lock(states, word, stack_pointer);
         let state = states.first().map(|state| state.address);
         let Some((python, state)) = self.python.as_ref().zip(state) else {
-            return full_name(None, &Lock::at(word));
+            return full_name(None, &Lock::of_word(word));
         };
         let scratch = self.walker.scratch();
         let mut reader = LockReader::new(self.core, scratch, &python.target.layout);

@@ -1,6 +1,6 @@
 //! What is kept about a thread from pass to pass.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use agent_common::{
     limits::SHORT_WAIT_NS,
@@ -12,8 +12,10 @@ use agent_common::{
 use super::{
     balance::{Activity, Balance},
     gil::GilWait,
+    reason::is_stopped,
     walker::Walked,
 };
+use crate::profile::STOPPED;
 
 /// A thread that was visited.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +47,10 @@ pub(super) struct KnownThread {
     /// How long it was in such parts by now, in nanoseconds, and by the last sample.
     short_ns: u64,
     sampled_short_ns: u64,
+    /// Whether its stack was not read in this pass, for lack of time.
+    pub(super) is_put_off: bool,
+    /// Time of it that is in no sample yet because of that, in nanoseconds.
+    pub(super) owed_ns: u64,
     /// When its stack is to be read again although it did not run, in nanoseconds of the monotonic clock;
     /// 0 for never.
     pub(super) again_ns: u64,
@@ -69,6 +75,15 @@ pub(super) struct Wait {
 }
 
 impl Wait {
+    /// One of which nothing is known.
+    pub(super) const UNPROVED: Self = Self {
+        stack: Walked::UNPROVED,
+        reason: WaitReason::OTHER,
+        gil: None,
+        lock: 0,
+        switches: 0,
+    };
+
     /// Whether the thread waits until another one of its interpreter lets it run.
     pub(super) fn is_to_run(self) -> bool {
         matches!(self.reason, WaitReason::GIL | WaitReason::STOP_THE_WORLD)
@@ -112,6 +127,8 @@ impl KnownThread {
             is_short: false,
             short_ns: 0,
             sampled_short_ns: 0,
+            is_put_off: false,
+            owed_ns: 0,
             again_ns: 0,
             backoff_ns: 0,
             name_due_ns: 0,
@@ -122,6 +139,20 @@ impl KnownThread {
     /// Whether this is a visit of the same thread.
     pub(super) fn is(&self, visit: &ThreadVisit) -> bool {
         self.visit.start_time_ns == visit.start_time_ns && self.visit.tgid == visit.tgid
+    }
+
+    /// A visit with what was not read again of a thread that has waited ever since. What it ran between the last pass and
+    /// the reading of its stack is in a visit after it has run again.
+    pub(super) fn completed(&self, visit: ThreadVisit) -> ThreadVisit {
+        if visit.is_unchanged == 0 || !self.is(&visit) {
+            return visit;
+        }
+        ThreadVisit {
+            run_ns: self.visit.run_ns,
+            run_delay_ns: self.visit.run_delay_ns,
+            thread_pointer: self.visit.thread_pointer,
+            ..visit
+        }
     }
 
     /// Takes over what a visit at this time says of its traced waits, if they are traced.
@@ -142,6 +173,20 @@ impl KnownThread {
             // It has the stack of an earlier wait.
             self.reset();
         }
+    }
+
+    /// Puts off the sample of this time, if its stack was not read in this pass.
+    pub(super) fn owes(&mut self, elapsed_ns: u64) -> bool {
+        let is_put_off = mem::take(&mut self.is_put_off) && matches!(self.shown, Shown::Waiting(_));
+        if is_put_off {
+            self.owed_ns = self.owed_ns.saturating_add(elapsed_ns);
+        }
+        is_put_off
+    }
+
+    /// The time that was put off, which is in a sample from now on.
+    pub(super) fn take_owed(&mut self) -> u64 {
+        mem::take(&mut self.owed_ns)
     }
 
     /// Forgets its stack, of which nothing is known any more.
@@ -183,18 +228,27 @@ impl KnownThread {
             Activity::Runnable if visit.is_traced != 0 => Shown::Traced { is_runnable: true },
             Activity::Runnable if !has_stack => Shown::Elsewhere { is_runnable: true },
             Activity::Runnable => Shown::Waiting(WaitReason::RUNNABLE),
+            Activity::Waiting if self.is_shown_stopped(visit, is_moment) => Shown::Waiting(STOPPED),
             Activity::Waiting | Activity::Woken if is_in_call => Shown::Waiting(self.reason),
             // Of a process that could not be read nothing is known.
             Activity::Waiting | Activity::Woken => Shown::Waiting(WaitReason::OTHER),
             Activity::Earlier => Shown::Earlier,
         };
         if let Shown::Waiting(reason) = self.shown
-            && reason != WaitReason::RUNNABLE
+            // One that passes see run too often has waited meanwhile for what its program waits for.
+            && !matches!(reason, WaitReason::RUNNABLE | STOPPED)
             && self.stack.is_some()
             && !is_moment
         {
             self.last_wait = Some(self.wait(reason));
         }
+    }
+
+    /// Whether a sample shows that it is stopped, not what it waits for besides. A snapshot shows the wait that was
+    /// interrupted, where that is known, and that the process is stopped.
+    fn is_shown_stopped(&self, visit: &ThreadVisit, is_moment: bool) -> bool {
+        let is_unknown = matches!(self.reason, WaitReason::NONE | WaitReason::OTHER);
+        is_stopped(visit.state) && (is_unknown || !is_moment)
     }
 
     /// The present wait.
@@ -287,160 +341,4 @@ const MIN_BACKOFF_NS: u64 = 1_000_000_000;
 const MAX_BACKOFF_NS: u64 = 60_000_000_000;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::threads::balance::MAX_SAMPLES;
-
-    const ELAPSED: u64 = 10;
-
-    fn visit(run_ns: u64, run_delay_ns: u64, state: u32) -> ThreadVisit {
-        ThreadVisit {
-            bytes: 0,
-            tgid: 1,
-            tid: 2,
-            state,
-            on_cpu: 0,
-            preempted: 0,
-            start_time_ns: 3,
-            switches: 4,
-            run_ns,
-            run_delay_ns,
-            thread_pointer: 0,
-            short_ns: 0,
-            left_ns: 0,
-            is_traced: 0,
-            reserved: 0,
-        }
-    }
-
-    /// What the samples of a thread show of which the kernel accounts for so much time per pass.
-    fn shares(run_ns: u64, delay_ns: u64, state: u32) -> [usize; 3] {
-        let mut thread = KnownThread::new(visit(0, 0, state));
-        let mut counts = [0; 3];
-        for pass in 1..=100 {
-            let visit = visit(pass * run_ns, pass * delay_ns, state);
-            let shown = match thread.update(&visit, ELAPSED, false, false) {
-                Activity::Running => 0,
-                Activity::Runnable => 1,
-                _ => 2,
-            };
-            counts[shown] += 1;
-        }
-        counts
-    }
-
-    #[test]
-    fn the_kernel_says_how_long_a_thread_ran_and_waited_for_a_processor() {
-        // Seen active each time.
-        assert_eq!(shares(10, 0, 0), [100, 0, 0]);
-        assert_eq!(shares(5, 5, 0), [50, 50, 0]);
-        assert_eq!(shares(8, 2, 0), [80, 20, 0]);
-        // Never seen active.
-        assert_eq!(shares(0, 0, 1), [0, 0, 100]);
-        assert_eq!(shares(2, 0, 1), [20, 0, 80]);
-        // What is owed at the end is not shown yet.
-        assert_eq!(shares(1, 3, 1), [10, 29, 61]);
-    }
-
-    #[test]
-    fn a_thread_that_starves_is_runnable_also_where_the_kernel_does_not_say_so() {
-        assert_eq!(shares(5, 0, 0), [50, 50, 0]);
-        assert_eq!(shares(0, 0, 0), [0, 100, 0]);
-    }
-
-    /// What 1000 samples show of a thread that passes see in this state each time but the fifth, when it waits.
-    fn shown(
-        ran_ns: u64,
-        delayed_ns: u64,
-        is_moment: bool,
-        is_seen: impl Fn(&mut ThreadVisit),
-    ) -> [usize; 4] {
-        const PERIOD: u64 = 20_000_000;
-        let mut thread = KnownThread::new(visit(0, 0, 1));
-        let mut counts = [0; 4];
-        for pass in 1..=1000 {
-            let mut visit = visit(pass * ran_ns, pass * delayed_ns, 1);
-            visit.switches = pass;
-            thread.reset();
-            if pass % 5 == 0 {
-                thread.reason = WaitReason::SLEEP;
-                thread.stack = Some(Walked::UNPROVED);
-            } else {
-                is_seen(&mut visit);
-            }
-            thread.show(&visit, PERIOD, is_moment);
-            counts[match thread.shown {
-                Shown::Elsewhere { is_runnable: false } => 0,
-                Shown::Elsewhere { is_runnable: true } => 1,
-                Shown::Waiting(_) => 2,
-                Shown::Traced { .. } => unreachable!(),
-                Shown::Earlier => {
-                    let reason = thread.shown_wait().unwrap().reason;
-                    assert_eq!(reason, WaitReason::SLEEP);
-                    3
-                }
-            }] += 1;
-        }
-        counts
-    }
-
-    #[test]
-    fn a_thread_that_is_seen_active_too_often_has_waited() {
-        let runs = |visit: &mut ThreadVisit| visit.on_cpu = 1;
-        let is_runnable = |visit: &mut ThreadVisit| visit.state = 0;
-        // Half of the time, by the accounts.
-        for (shown, active) in [
-            (shown(10_000_000, 0, false, runs), 0),
-            (shown(0, 10_000_000, false, is_runnable), 1),
-        ] {
-            assert!((500..=502).contains(&shown[active]), "{shown:?}");
-            assert_eq!(shown[2], 200, "{shown:?}");
-        }
-        // One that was preempted by the pass ran.
-        let was_preempted = |visit: &mut ThreadVisit| (visit.state, visit.preempted) = (0, 1);
-        let shown_as = shown(16_000_000, 0, false, was_preempted);
-        assert_eq!(shown_as, [800, 0, 200, 0]);
-        // Only this moment counts.
-        assert_eq!(shown(10_000_000, 0, true, runs)[3], 0);
-    }
-
-    #[test]
-    fn a_stack_that_is_not_whole_is_read_again_ever_more_seldom() {
-        let mut thread = KnownThread::new(visit(0, 0, 1));
-        let mut times = Vec::new();
-        for _ in 0..9 {
-            thread.set_stack(Walked::UNPROVED, false, 0);
-            times.push(thread.again_ns / MIN_BACKOFF_NS);
-        }
-        assert_eq!(times, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
-        thread.set_stack(Walked::UNPROVED, true, 0);
-        assert_eq!(thread.again_ns, 0);
-    }
-
-    #[test]
-    fn a_thread_that_was_woken_is_in_its_wait_unless_the_kernel_says_that_it_waits_for_a_processor()
-    {
-        const PERIOD: u64 = 10_000_000;
-        let shown = |delay_ns: u64, is_moment| {
-            let mut thread = KnownThread::new(visit(0, 0, 0));
-            let activities = (1..=100).map(|pass| {
-                let visit = visit(0, pass * delay_ns, 0);
-                thread.update(&visit, PERIOD, true, is_moment)
-            });
-            let is_runnable = |activity: &Activity| *activity == Activity::Runnable;
-            activities.filter(is_runnable).count()
-        };
-        assert_eq!(shown(0, false), 1);
-        assert_eq!(shown(PERIOD / 2, false), 51);
-        assert_eq!(shown(PERIOD, false), 100);
-        assert_eq!(shown(0, true), 0);
-    }
-
-    #[test]
-    fn what_is_remembered_is_bounded() {
-        let mut thread = KnownThread::new(visit(0, 0, 1));
-        thread.update(&visit(1 << 60, 1 << 60, 1), ELAPSED, false, false);
-        let most = MAX_SAMPLES * i64::try_from(ELAPSED).unwrap();
-        assert!(thread.balance.run_ns <= most && thread.balance.delay_ns <= most);
-    }
-}
+mod tests;

@@ -5,7 +5,9 @@
 //!
 //! Invariants: what is kept of a process is bounded, and so is what is read of it in a second; a name is looked up
 //! again after a while: a lock that is gone leaves its address to others. A program that makes a lock for each
-//! request does not make a name for each: of many locks with the same name the first ones have their addresses.
+//! request does not make a name for each: of many locks with the same name the first ones have their addresses. In the
+//! same way, threads for whose end others wait have their names: of many that have come and gone the first ones, so that
+//! there is room and time for the names of all other locks. All words on stacks are one lock.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -30,8 +32,8 @@ const MAX_KNOWN: usize = 4096;
 /// Most names of a process, without addresses; what has another one has none.
 const MAX_NAMES: usize = 1024;
 
-/// Most locks with the same name whose names have their addresses.
-const MAX_ADDRESSES: usize = 64;
+/// Most locks with the same name whose names have their identities.
+const MAX_IDENTITIES: usize = 64;
 
 /// Most entries of dictionaries and objects of a process that are looked at in a second.
 const MAX_ENTRIES: u32 = 8192;
@@ -45,12 +47,16 @@ const AGAIN: Duration = Duration::from_secs(30);
 /// Times that a name is looked for in vain, while the stack is not proved, until there is none.
 const ATTEMPTS: u32 = 3;
 
-/// Most columns of the name of a variable with its class, and of that of the lock's class.
+/// Most columns of the name of a variable with its class, of that of the lock's class, and of that of a thread.
 const VARIABLE_WIDTH: usize = 80;
 const CLASS_WIDTH: usize = 40;
+const THREAD_WIDTH: usize = 40;
 
 /// What a lock is that is no object of Python's.
 const UNKNOWN_CLASS: &str = "lock";
+
+/// What one is of which only a word on the stack of the thread that waits is known.
+const ON_OWN_STACK: &str = "lock on its own stack";
 
 /// Time in which so many entries may be looked at.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -59,9 +65,9 @@ const PERIOD: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockNaming {
     /// The class, and the variable that refers to the lock.
-    WithoutAddresses,
-    /// The address besides, while few locks have the same name.
-    WithAddresses,
+    WithoutIdentities,
+    /// The address besides, or the name of the thread for whose end others wait, while few locks have the same name.
+    WithIdentities,
 }
 
 /// The names of the locks of a process.
@@ -69,11 +75,34 @@ pub enum LockNaming {
 pub(super) struct KnownLocks {
     /// By the address by which they are found.
     known: HashMap<u64, KnownLock>,
-    /// Addresses of the locks whose names have them, by name without an address.
-    names: HashMap<String, HashSet<u64>>,
+    /// Identities of the locks whose names have them, by name without one.
+    names: HashMap<String, HashSet<Identity>>,
     /// Most of them of a name.
-    max_addresses: usize,
+    max_identities: usize,
+    /// Times that a variable was looked for that refers to a thread for whose end others wait.
+    threads_searched: usize,
     budget: Budget,
+}
+
+/// What tells locks with the same name apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Identity {
+    Address(u64),
+    /// The name of the thread for whose end others wait.
+    Thread(String),
+}
+
+impl Identity {
+    /// That of a lock; [`None`] of what cannot be told apart.
+    fn of(lock: &Lock) -> Option<Self> {
+        if lock.is_on_own_stack {
+            return None;
+        }
+        Some(match &lock.thread {
+            Some(name) => Self::Thread(shortened(name, THREAD_WIDTH).into_owned()),
+            None => Self::Address(lock.address),
+        })
+    }
 }
 
 /// Entries that may be looked at.
@@ -88,7 +117,7 @@ struct KnownLock {
     since: Instant,
     /// Its name; [`None`] where nothing is known but its address, which is not to be shown.
     name: Option<String>,
-    /// What the name is without its address.
+    /// What the name is without its identity.
     base: String,
     /// The lock, if it is an object.
     object: Option<Lock>,
@@ -127,6 +156,12 @@ impl KnownLock {
     fn is_due(&self) -> bool {
         self.since.elapsed() >= AGAIN || (1..ATTEMPTS).contains(&self.failures)
     }
+
+    /// Whether it is another one than a lock that was found by its address: the end of another thread.
+    fn is_other(&self, found: &Lock) -> bool {
+        let thread = self.object.as_ref().and_then(|it| it.thread.as_ref());
+        found.thread.is_some() && found.thread.as_ref() != thread
+    }
 }
 
 impl Budget {
@@ -158,10 +193,11 @@ impl KnownLocks {
         Self {
             known: HashMap::new(),
             names: HashMap::new(),
-            max_addresses: match naming {
-                LockNaming::WithoutAddresses => 0,
-                LockNaming::WithAddresses => MAX_ADDRESSES,
+            max_identities: match naming {
+                LockNaming::WithoutIdentities => 0,
+                LockNaming::WithIdentities => MAX_IDENTITIES,
             },
+            threads_searched: 0,
             budget: Budget::new(),
         }
     }
@@ -174,6 +210,14 @@ impl KnownLocks {
         reader: Option<&mut LockReader<'_, PageCache>>,
     ) -> FoundLock {
         let found_by = lock.address;
+        let before = self.known.get(&found_by);
+        if before.is_some_and(|before| before.is_other(&lock)) {
+            self.known.remove(&found_by);
+        }
+        let is_thread = lock.thread.is_some();
+        if lock.is_on_own_stack || is_thread && self.threads_searched >= MAX_IDENTITIES {
+            return self.look_up_unnamed(lock);
+        }
         let known = self.known.get_mut(&found_by);
         let is_known = known.is_some();
         let is_due = known.as_ref().is_none_or(|known| known.is_due());
@@ -188,6 +232,7 @@ impl KnownLocks {
         };
         let (variable, entries) = reader.name(&mut lock);
         self.budget.spend(entries);
+        self.threads_searched += usize::from(is_thread);
         let failures = known.as_ref().map_or(0, |known| known.failures);
         let failures = if variable.is_some() { 0 } else { failures + 1 };
         if variable.is_none()
@@ -208,8 +253,9 @@ impl KnownLocks {
         }
     }
 
-    /// A lock of a process without Python, whose name is its address.
-    pub(super) fn look_up_native(&mut self, lock: Lock) -> FoundLock {
+    /// A lock to which no variable refers, or none is looked for: of a process without Python, on a stack, or the end of one
+    /// of many threads.
+    pub(super) fn look_up_unnamed(&mut self, lock: Lock) -> FoundLock {
         let found_by = lock.address;
         if !self.known.contains_key(&found_by) {
             self.remember(found_by, None, lock, ATTEMPTS);
@@ -247,17 +293,19 @@ impl KnownLocks {
         self.known.insert(found_by, known);
     }
 
-    /// The name of a lock, with its address while few have the same.
+    /// The name of a lock, with its identity while few have the same.
     fn new_name(&mut self, base: &str, lock: &Lock) -> Option<String> {
         if !self.names.contains_key(base) && self.names.len() >= MAX_NAMES {
             return None;
         }
-        let addresses = self.names.entry(base.to_owned()).or_default();
-        if addresses.len() < self.max_addresses {
-            addresses.insert(lock.address);
-        }
-        if addresses.contains(&lock.address) {
-            return Some(with_address(base, lock.address));
+        let identities = self.names.entry(base.to_owned()).or_default();
+        if let Some(identity) = Identity::of(lock) {
+            if identities.len() < self.max_identities {
+                identities.insert(identity.clone());
+            }
+            if identities.contains(&identity) {
+                return Some(with_identity(base, &identity));
+            }
         }
         let has_name = lock.class.is_some() || base != UNKNOWN_CLASS;
         has_name.then(|| base.to_owned())
@@ -275,13 +323,20 @@ impl KnownLocks {
     }
 }
 
-/// The name of a lock with its address, by that of the variable that refers to it.
+/// The name of a lock with its identity, by that of the variable that refers to it.
 pub(super) fn full_name(variable: Option<String>, lock: &Lock) -> String {
-    with_address(&base_name(variable, lock), lock.address)
+    let base = base_name(variable, lock);
+    match Identity::of(lock) {
+        Some(identity) => with_identity(&base, &identity),
+        None => base,
+    }
 }
 
-/// The name without the address: `Pool.jobs (Queue)`, `Lock`, or `critical section of dict`.
+/// The name without the identity: `Pool.jobs (Queue)`, `Lock`, or `critical section of dict`.
 fn base_name(variable: Option<String>, lock: &Lock) -> String {
+    if lock.is_on_own_stack {
+        return ON_OWN_STACK.to_owned();
+    }
     let class = lock.class.as_deref().unwrap_or(UNKNOWN_CLASS);
     let mut class = shortened(class, CLASS_WIDTH);
     if lock.is_critical_section {
@@ -293,11 +348,14 @@ fn base_name(variable: Option<String>, lock: &Lock) -> String {
     }
 }
 
-/// `Pool.jobs (Queue at 0x7f…)`, or `Lock at 0x7f…`.
-fn with_address(base: &str, address: u64) -> String {
-    match base.strip_suffix(')') {
-        Some(base) => format!("{base} at {address:#x})"),
-        None => format!("{base} at {address:#x}"),
+/// `Pool.jobs (Queue at 0x7f…)`, `Lock at 0x7f…` or `Thread "collector"`.
+fn with_identity(base: &str, identity: &Identity) -> String {
+    let inside = base.strip_suffix(')');
+    let end = if inside.is_some() { ")" } else { "" };
+    let base = inside.unwrap_or(base);
+    match identity {
+        Identity::Address(address) => format!("{base} at {address:#x}{end}"),
+        Identity::Thread(name) => format!("{base} \"{name}\"{end}"),
     }
 }
 
@@ -336,103 +394,4 @@ impl NamedLock {
 }
 
 #[cfg(test)]
-mod tests {
-    use agent_common::{decode::decode, decoded::Record};
-
-    use super::*;
-
-    #[test]
-    fn a_name_is_sent_as_it_is() {
-        let lock = NamedLock::new(7, 1, "Pool.jobs (Queue at 0x7f00)");
-        let Ok(Record::LockName(sent)) = decode(&lock.record) else {
-            panic!("{:?}", decode(&lock.record));
-        };
-        assert_eq!(sent.head.lock, lock.hash);
-        assert_eq!(sent.name, b"Pool.jobs (Queue at 0x7f00)");
-        assert_ne!(
-            NamedLock::new(7, 2, "Pool.jobs (Queue at 0x7f00)").hash,
-            lock.hash
-        );
-    }
-
-    #[test]
-    fn that_a_lock_has_no_name_is_proved_or_found_out_more_than_once() {
-        let mut locks = KnownLocks::new(LockNaming::WithAddresses);
-        let found = |is_searched| FoundLock {
-            found_by: 0x1000,
-            is_searched,
-            is_deferred: false,
-        };
-        assert_eq!(locks.name(found(false)), None);
-        for failures in 1..ATTEMPTS {
-            locks.remember(0x1000, None, Lock::at(0x1000), failures);
-            assert_eq!(locks.name(found(false)), None);
-            assert!(locks.known[&0x1000].is_due());
-        }
-        assert_eq!(locks.name(found(true)), Some("lock at 0x1000"));
-        assert_eq!(locks.name(found(false)), Some("lock at 0x1000"));
-        assert!(!locks.known[&0x1000].is_due());
-    }
-
-    #[test]
-    fn so_many_locks_and_names_are_remembered() {
-        let mut locks = KnownLocks::new(LockNaming::WithAddresses);
-        for word in 0..MAX_KNOWN as u64 {
-            locks.remember(word, Some(format!("variable_{word}")), Lock::at(word), 0);
-        }
-        assert_eq!(
-            (locks.known.len(), locks.names.len()),
-            (MAX_KNOWN, MAX_NAMES)
-        );
-        locks.remember(MAX_KNOWN as u64, None, Lock::at(1), 0);
-        assert_eq!((locks.known.len(), locks.names.len()), (1, 1));
-    }
-
-    /// As of a program that makes one for each request.
-    #[test]
-    fn of_many_locks_with_the_same_name_the_first_ones_have_addresses() {
-        let name = |locks: &mut KnownLocks, nth: usize, variable: Option<&str>| {
-            let word = 0x1000 + nth as u64;
-            locks.remember(word, variable.map(str::to_owned), Lock::at(word), 0);
-            locks
-                .name(FoundLock {
-                    found_by: word,
-                    is_searched: true,
-                    is_deferred: false,
-                })
-                .map(str::to_owned)
-        };
-        let mut locks = KnownLocks::new(LockNaming::WithAddresses);
-        for nth in 0..MAX_ADDRESSES {
-            let expected = format!("Pool.jobs (lock at {:#x})", 0x1000 + nth);
-            assert_eq!(name(&mut locks, nth, Some("Pool.jobs")), Some(expected));
-        }
-        let without = Some("Pool.jobs (lock)".to_owned());
-        assert_eq!(
-            name(&mut locks, MAX_ADDRESSES, Some("Pool.jobs")),
-            without.clone()
-        );
-        // Looked up again it is the same one.
-        let first = Some("Pool.jobs (lock at 0x1000)".to_owned());
-        assert_eq!(name(&mut locks, 0, Some("Pool.jobs")), first);
-
-        let mut locks = KnownLocks::new(LockNaming::WithoutAddresses);
-        assert_eq!(name(&mut locks, 0, Some("Pool.jobs")), without);
-        assert_eq!(name(&mut locks, 1, None), None);
-    }
-
-    #[test]
-    fn so_much_is_read_of_a_process_in_a_second() {
-        let mut budget = Budget::new();
-        let mut look_ups = 0;
-        while budget.has_some() {
-            budget.spend(0);
-            look_ups += 1;
-        }
-        assert!(look_ups <= MAX_ENTRIES / LOOK_UP, "{look_ups}");
-        budget.since = Instant::now().checked_sub(PERIOD).unwrap();
-        assert!(budget.has_some());
-        budget.spend(MAX_ENTRIES);
-        assert!(!budget.has_some());
-    }
-}
+mod tests;

@@ -47,7 +47,9 @@ mod thread_states;
 mod traced_waits;
 mod walker;
 
-pub use batch::{Batch, BlockedThread, LockWaitSample, Rest, RunningThread, TracedTime};
+pub use batch::{
+    Batch, BlockedThread, KeptWaiting, LockWaitSample, Rest, RunningThread, TracedTime,
+};
 pub use core_dump::{CoreThreads, core_threads};
 pub use deadlocks::{DeadlockedThread, Deadlocks};
 pub use gil_locations::GilLocations;

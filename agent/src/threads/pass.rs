@@ -14,6 +14,7 @@ mod gil_waits;
 mod lock_notes;
 mod processes;
 mod proof;
+mod put_off;
 mod reading;
 mod samples;
 mod traced;
@@ -123,10 +124,12 @@ impl Passer {
         let time_ns = monotonic_ns();
         self.unknown.clear();
         for visit in self.shared.visits().visit_all()? {
-            heads.push(visit.head);
+            let known = self.threads.get(&visit.head.tid);
+            heads.push(known.map_or(visit.head, |known| known.completed(visit.head)));
             changed.extend(Changed::of(&visit));
         }
         for head in &heads {
+            self.give_up_time(head.tid, Some(head), time_ns);
             self.meet(head, time_ns);
         }
         if !changed.is_empty() {
@@ -159,7 +162,7 @@ impl Passer {
             // They are read anew in the next pass.
             process.memory.clear();
         }
-        self.forget_gone();
+        self.forget_gone(time_ns);
         Ok(())
     }
 
@@ -221,7 +224,7 @@ impl Passer {
     }
 
     /// Forgets threads and processes that this pass did not visit.
-    fn forget_gone(&mut self) {
+    fn forget_gone(&mut self, time_ns: u64) {
         let pass = self.pass;
         let gone: Vec<u32> = self
             .threads
@@ -230,6 +233,7 @@ impl Passer {
             .map(|(tid, _)| *tid)
             .collect();
         for tid in gone {
+            self.give_up_time(tid, None, time_ns);
             let known = self.threads.remove(&tid);
             if let Some(traced) = &mut self.traced {
                 traced.forget(tid);

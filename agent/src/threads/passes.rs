@@ -178,6 +178,17 @@ impl Drop for Passes {
 /// Makes passes until `stopped`.
 fn run(wanted: Duration, mut passer: Passer, stopped: &mpsc::Receiver<()>, shared: &Shared) {
     wake_on_time();
+    make_passes(wanted, &mut passer, stopped, shared);
+    passer.finish();
+    (shared.send)(passer.batch.take());
+}
+
+fn make_passes(
+    wanted: Duration,
+    passer: &mut Passer,
+    stopped: &mpsc::Receiver<()>,
+    shared: &Shared,
+) {
     let status = &shared.status;
     let mut pace = Pace::new(wanted);
     // The periods up to here have their samples.

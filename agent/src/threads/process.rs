@@ -35,7 +35,7 @@ use crate::{
     python::{
         gil::{Gil, GilLocation, GilWords, MAX_GILS},
         remote::{
-            Lock, LockReader, StopWait, Target, find_request, requester, thread_states,
+            Lock, LockReader, LockWord, StopWait, Target, find_request, requester, thread_states,
             word_of_lock,
         },
     },
@@ -177,10 +177,10 @@ impl VisitedProcess {
         thread_id: u64,
         scratch: &mut Scratch,
     ) -> Option<Lock> {
-        let word = self.awaited_lock(registers)?;
+        let word = self.awaited_lock(registers, thread_id)?;
         let state = self.states(thread_id).first().map(|it| it.address);
         let (Some(interpreter), Some(state)) = (&self.interpreter, state) else {
-            return Some(Lock::at(word));
+            return Some(Lock::of_word(word));
         };
         let mut reader = LockReader::new(&self.memory, scratch, &interpreter.layout);
         Some(reader.find(state, word))
@@ -193,7 +193,7 @@ impl VisitedProcess {
         if !layout.is_free_threaded() {
             return None;
         }
-        let word = self.awaited_lock(registers)?;
+        let word = self.awaited_lock(registers, thread_id)?.address();
         let wait = StopWait::of(&self.memory, &layout, self.states(thread_id), word)?;
         let interpreter = wait.state.interpreter;
         if let Some(request) = wait.request {
@@ -238,16 +238,20 @@ impl VisitedProcess {
         self.requests.insert(interpreter.0, request);
     }
 
-    /// The word of the lock for which a thread waits.
-    fn awaited_lock(&self, registers: &Registers) -> Option<u64> {
+    /// The word of the lock for which a thread with this `pthread_self()` waits.
+    fn awaited_lock(&self, registers: &Registers, thread_id: u64) -> Option<LockWord> {
         let word = awaited_word(registers)?;
-        Some(word_of_lock(&self.memory, word, registers.stack_pointer()))
+        let is_of_python = !self.states(thread_id).is_empty();
+        let interpreter = self.interpreter.as_ref().filter(|_| is_of_python);
+        let layout = interpreter.map(|interpreter| &interpreter.layout);
+        let stack_pointer = registers.stack_pointer();
+        Some(word_of_lock(&self.memory, layout, word, stack_pointer))
     }
 
     /// Looks up the name of a lock of it.
     pub(super) fn look_up_lock(&mut self, lock: Lock, scratch: &mut Scratch) -> FoundLock {
         if self.interpreter.is_none() {
-            return self.locks.look_up_native(lock);
+            return self.locks.look_up_unnamed(lock);
         }
         let is_searched = !self.memory.is_snapshot();
         let interpreter = self.interpreter.as_ref().filter(|_| is_searched);

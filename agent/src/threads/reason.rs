@@ -11,6 +11,8 @@
 //!   Its arguments are still there: that of a wait for the GIL is recognized by its word; all others
 //!   count as [`WaitReason::SLEEP`], the most frequent one (the others are `futex` and `poll` with a
 //!   time limit)
+//! - a thread that the freezer of control groups has stopped is in its system call as before; of the one of version 1 the
+//!   [state](is_stopped) says so from Linux 6.1 on, of that of version 2 it does not
 //! - `futex_waitv` has its words in memory, where they are not looked for: [`WaitReason::LOCK`]
 //! - with musl the word of a condition variable is on the waiter's stack, so that a wait for the GIL is
 //!   [`WaitReason::LOCK`]
@@ -79,6 +81,16 @@ pub fn reason(
         }
         reason => reason,
     }
+}
+
+/// Whether a thread in this `__state` of the kernel is stopped: by a signal, by whoever traces it, or frozen. Its system
+/// call is the one that this has interrupted.
+#[must_use]
+pub fn is_stopped(state: u32) -> bool {
+    /// `__TASK_STOPPED`, `__TASK_TRACED` and `TASK_FROZEN`.
+    const STOPPED: u32 = 0x4 | 0x8 | 0x8000;
+
+    state & STOPPED != 0
 }
 
 /// What the system calls of 64-bit programs of this machine wait for, by number, as far as their numbers say.

@@ -161,9 +161,9 @@ impl Snapshot {
         let blocked = batch
             .blocked
             .iter()
-            .map(|it| ((it.tgid, it.tid), it.holder));
-        let waiting = batch.gil_waits.iter().filter(|(_, tid)| *tid != 0);
-        let waiting = waiting.map(|(holding, tid)| ((holding.tgid, *tid), holding.tid));
+            .map(|it| ((it.tgid, it.waiting.tid), it.holder));
+        let waiting = batch.gil_waits.iter().filter(|(_, it)| it.tid != 0);
+        let waiting = waiting.map(|(holding, it)| ((holding.tgid, it.tid), holding.tid));
         let holders: HashMap<Key, u32> = blocked
             .chain(waiting.filter(|(_, holder)| *holder != 0))
             .collect();

@@ -11,6 +11,8 @@ pub struct PassStatus {
     pub elapsed_ns: AtomicU64,
     /// Threads visited.
     pub visits: AtomicU64,
+    /// Stacks read, also those that could not be proved.
+    pub reads: AtomicU64,
     /// Stacks that could not be proved.
     pub unproved: AtomicU64,
     /// Waits for locks of which it cannot be recorded who ends them.
@@ -30,6 +32,10 @@ pub struct PassStatus {
 impl PassStatus {
     pub(super) fn add_visits(&self, count: usize) {
         self.visits.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_read(&self) {
+        self.reads.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn add_unrecorded(&self) {

@@ -252,9 +252,9 @@ impl Walker {
         let mut hash = Hash::new(self.seed);
         for nth in 0..usize::from(shape.frame_count) {
             let find = |code| symbols.find(code);
-            let is_resolved;
-            (hash, is_resolved) = self.python.stack.hash_frame(nth, shape, hash, find);
-            walked.is_whole &= is_resolved;
+            let is_unresolved;
+            (hash, is_unresolved) = self.python.stack.hash_frame(nth, shape, hash, find);
+            walked.is_whole &= !is_unresolved;
         }
         if shape.frame_count != 0 {
             let hash = hash.finish();

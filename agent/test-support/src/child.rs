@@ -5,7 +5,7 @@
 //! waits for its end or its output fails and does not hang.
 
 use std::{
-    io,
+    env, io,
     os::unix::process::CommandExt as _,
     process::{Child, Command},
     thread,
@@ -38,6 +38,21 @@ pub fn wait_until(what: &str, mut is_met: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Sets a command of the agent to start without the variables that are about tests: by its prefix each would be about
+/// its configuration. What the command sets itself stays.
+pub fn without_variables_of_tests(command: &mut Command) -> &mut Command {
+    let own: Vec<_> = command
+        .get_envs()
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    for (name, _) in env::vars_os() {
+        if name.to_string_lossy().starts_with("AGENT_") && !own.contains(&name) {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// Sets a command to start with the default action of every signal, and with none blocked.

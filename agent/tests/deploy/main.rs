@@ -15,7 +15,10 @@ use std::{
 use agent::testing::config::CLUSTER_VARIABLES;
 use serde::Deserialize as _;
 use serde_yaml_ng::{Deserializer, Value};
-use test_support::containerfile::{documented_capabilities, documented_options};
+use test_support::{
+    child,
+    containerfile::{documented_capabilities, documented_options},
+};
 use xtask::{packages, pip, process::find_program};
 
 /// Highest exposure level of the service in `systemd-analyze security`, out of 10.
@@ -52,7 +55,7 @@ fn yaml(path: &str) -> Value {
 
 /// Output of a command, which must succeed.
 fn output(command: &mut Command) -> String {
-    let output = command.output().unwrap();
+    let output = child::without_variables_of_tests(command).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let messages = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {text}{messages}");

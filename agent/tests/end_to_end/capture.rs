@@ -140,7 +140,7 @@ impl Running {
     /// Starts the agent with a command.
     pub(crate) fn from_command(mut command: Command) -> Self {
         let mut agent = child::start(
-            command
+            child::without_variables_of_tests(&mut command)
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped()),

@@ -167,6 +167,52 @@ fn ends_of_iterators_are_there_if_they_are_asked_for() {
     assert_eq!(counts(&profile), all);
 }
 
+/// The interpreter cuts the frames of the import system off, after which an exception is like a new one.
+#[test]
+fn a_failed_import_counts_once() {
+    let _machine = machine::alone();
+    machine::for_each_interpreter(|interpreter| {
+        let name = &interpreter.name;
+        let is_old = interpreter.major == 2;
+        let no_module = if is_old {
+            "ImportError"
+        } else {
+            "ModuleNotFoundError"
+        };
+        let mut target = Target::start(interpreter, "raising");
+        // What is imported first reads folders and files.
+        order(&mut target, "import 1");
+        let recording = Recording::start(target.pid(), &[]);
+        order(&mut target, "import 100");
+        let (profile, capture) = recording.finish();
+        let is_import_error = |(stack, _): &(&[Frame], u64)| {
+            let (_, class) = raised(stack);
+            class == "ImportError" || class == "ModuleNotFoundError"
+        };
+        let mut errors = BTreeMap::new();
+        for (stack, count) in profile.iter().filter(is_import_error) {
+            *errors.entry(raised(stack)).or_insert(0) += count;
+        }
+        let by_name = if is_old {
+            "import_module"
+        } else {
+            "_find_and_load_unlocked"
+        };
+        let expected = [
+            ("import_missing", no_module),
+            ("import_missing_name", "ImportError"),
+            (by_name, no_module),
+        ];
+        let expected =
+            expected.map(|(function, class)| ((function.to_owned(), class.to_owned()), 100));
+        assert_eq!(errors, BTreeMap::from(expected), "{name}");
+        let is_said = capture
+            .messages
+            .contains("inside the import system are left out");
+        assert_eq!(is_said, !is_old, "{name}: {}", capture.messages);
+    });
+}
+
 /// In every process that maps the interpreter there is a breakpoint, also in one that was forked.
 #[test]
 fn forked_processes_and_their_threads_are_counted() {

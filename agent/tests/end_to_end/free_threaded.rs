@@ -107,14 +107,21 @@ fn a_thread_that_stops_others_is_blamed_for_it() {
     for_each(|interpreter| {
         let target = start(interpreter, "stops");
         let folded = Capture::folded(target.pid(), "--event gil -d 4 -r 199");
-        let stops = |stack: &[Frame]| {
-            names(stack).contains(&"[blocks: computer]") && has(stack, "collects")
-        };
+        let stops =
+            |stack: &[Frame]| names(stack).contains(&"[stops: computer]") && has(stack, "collects");
         let (stopped, all) = (folded.count(stops), folded.total());
         println!("{}: {stopped} of {all}", interpreter.name);
         assert!(all > 0 && stopped * 10 >= all * 9, "{folded:?}");
 
         let pid = target.pid().to_string();
+        let summary = Capture::run(&["--pid", &pid, "--event", "gil", "-d", "1", "-o", "-"]);
+        let mut lines = summary.messages.lines();
+        assert!(
+            lines.any(|line| line.ends_with(" s stopped by others")),
+            "{}",
+            summary.messages
+        );
+
         let capture = Capture::run(&["gil", "--pid", &pid, "-d", "2"]);
         capture.assert_success();
         let table = String::from_utf8(capture.output).unwrap();

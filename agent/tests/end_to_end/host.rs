@@ -174,9 +174,14 @@ pub(super) fn get(address: SocketAddr, path: &str) -> Vec<u8> {
     body
 }
 
-/// The same at a Unix socket.
+/// The status and the body of the response to a GET request at a Unix socket.
+fn request_at_socket(socket: &Path, path: &str) -> (String, Vec<u8>) {
+    exchange(UnixStream::connect(socket).unwrap(), path)
+}
+
+/// The body of one that succeeds.
 fn get_at_socket(socket: &Path, path: &str) -> Vec<u8> {
-    let (status, body) = exchange(UnixStream::connect(socket).unwrap(), path);
+    let (status, body) = request_at_socket(socket, path);
     let text = String::from_utf8_lossy(&body);
     assert_eq!(status, "200", "{path}: {text}");
     body

@@ -9,7 +9,8 @@ use super::{
     capture::Capture,
     folded::{Folded, Frame, names},
     machine,
-    target::Target,
+    native::compile,
+    target::{Target, mortal},
     waiting::ratio,
 };
 
@@ -23,14 +24,13 @@ fn times_by_lock(folded: &Folded) -> BTreeMap<&str, u64> {
     times
 }
 
-/// The name of a lock with its class, without its address.
+/// The name of a lock with its class, without its address, if it has one.
 fn without_address(marker: &str) -> String {
     let name = marker.strip_prefix("[lock: ").unwrap();
-    let (name, address) = name
-        .strip_suffix(']')
-        .unwrap()
-        .split_once(" at 0x")
-        .unwrap();
+    let name = name.strip_suffix(']').unwrap();
+    let Some((name, address)) = name.split_once(" at 0x") else {
+        return name.to_owned();
+    };
     let end = if name.contains('(') { ")" } else { "" };
     format!("{name}{}", &address[address.len() - end.len()..])
 }
@@ -63,7 +63,7 @@ fn every_type_of_lock_has_its_name() {
                 (thread.to_owned(), class_of(lock))
             })
             .collect();
-        assert_eq!(expected.len(), 11);
+        assert_eq!(expected.len(), 12);
         let folded = Capture::folded(target.pid(), "--event lock --idle -d 1.2");
         for (thread, lock) in &expected {
             // From 3.11 on with their classes.
@@ -77,6 +77,32 @@ fn every_type_of_lock_has_its_name() {
             }
         }
     });
+}
+
+/// They are in functions of C, which are called again and again at other places of the stack.
+#[test]
+fn conditions_on_the_stacks_of_threads_are_one_lock() {
+    let _machine = machine::shared();
+    let directory = TempDir::new().unwrap();
+    let program = compile(&directory, "own_stack", "-O2 -pthread");
+    let target = Target::from_command(mortal(program));
+    let folded = Capture::whole(target.pid(), "--event lock --idle -d 2");
+    let times = times_by_lock(&folded);
+    let named = times.iter().filter(|(name, _)| name.starts_with("[lock: "));
+    let named: Vec<_> = named.collect();
+    let [(name, time)] = *named else {
+        panic!("{times:?}");
+    };
+    assert_eq!(*name, "[lock: lock on its own stack]");
+    assert!(time * 2 > folded.total(), "{times:?}");
+    let pid = target.pid().to_string();
+    let dump = Capture::run(&["dump", "--pid", &pid]);
+    dump.assert_success();
+    let dump = String::from_utf8(dump.output).unwrap();
+    assert!(
+        dump.contains(": waiting for the lock on its own stack\n"),
+        "{dump}"
+    );
 }
 
 /// Twelve threads take twenty locks, and count how long each made them wait.

@@ -2,9 +2,15 @@
 
 use std::{fs, path::Path};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
-use super::{capture::Capture, folded::Folded, machine, pprof, target::Target};
+use super::{
+    capture::{Capture, Running},
+    folded::Folded,
+    machine, pprof,
+    target::Target,
+};
 
 /// Samples in folded stacks.
 fn folded_samples(text: &[u8]) -> u64 {
@@ -52,6 +58,21 @@ fn all_outputs_are_of_the_same_samples() {
         .map(|line| line.rsplit_once('/').unwrap().1)
         .collect();
     assert_eq!(written, ["d.jsonl", "c.trace.json", "b.txt", "a.pb.gz"]);
+}
+
+#[test]
+fn a_capture_that_is_killed_leaves_no_file() {
+    let _machine = machine::shared();
+    let target = Target::start(machine::one_interpreter(), "busy");
+    let folder = tempfile::tempdir().unwrap();
+    let pid = target.pid().to_string();
+    let file = folder.path().join("a.svg");
+    let line = ["--pid", &pid, "-d", "1h", "-o", file.to_str().unwrap()];
+    let mut capture = Running::start(&line);
+    capture.wait_until_sampling();
+    capture.signal(Signal::KILL);
+    assert!(!capture.finish().status.success());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]

@@ -6,7 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
 use test_support::child;
 use xtask::{interpreters::Interpreter, tools};
 
@@ -48,6 +49,75 @@ fn programs_started_by_a_shell_are_profiled() {
             assert_spun(stacks.iter().map(|(stack, count)| (&**stack, *count)));
         }
     });
+}
+
+/// As of a script that starts a server and ends.
+#[test]
+fn what_a_program_leaves_behind_is_profiled_to_its_end() {
+    let _machine = machine::alone();
+    let short = Program::of(machine::one_interpreter(), "short", &[]).line();
+    let script = format!("(sleep 0.5; {short}) & exit 3");
+    let program = Program(vec!["sh".to_owned(), "-c".to_owned(), script]);
+    let (status, folded) = program.profile(&["--children"]);
+    assert_eq!(status.code(), Some(3));
+    assert_spun(folded.iter());
+}
+
+/// A capture of a shell that leaves a process behind which does not end, to a file in a folder.
+fn start_with_daemon(options: &[&str], rest: &str) -> (Running, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("profile.folded");
+    let script = format!("sleep 100 > /dev/null 2>&1 & echo $!; {rest}");
+    let mut arguments = vec!["--children", "--output", file.to_str().unwrap()];
+    arguments.extend(options);
+    arguments.extend(["--", "sh", "-c", &script]);
+    let capture = Running::start(&arguments);
+    child::wait_until("it has printed its id", || capture.output().contains('\n'));
+    (capture, folder)
+}
+
+/// Ends such a capture and the process.
+fn finish_with_daemon(capture: Running, folder: &TempDir) -> Capture {
+    let daemon = capture.output().trim().parse().unwrap();
+    let capture = capture.finish();
+    kill_process(Pid::from_raw(daemon).unwrap(), Signal::KILL).unwrap();
+    let written = folder.path().join("profile.folded");
+    assert!(written.exists(), "{}", capture.messages);
+    capture
+}
+
+#[test]
+fn what_goes_on_for_ever_is_named_and_ends_by_a_signal_or_with_the_duration() {
+    let _machine = machine::shared();
+    for (options, signal) in [(&[][..], Some(Signal::INT)), (&["-d", "4"], None)] {
+        let (capture, folder) = start_with_daemon(options, "exit 3");
+        child::wait_until("it says what goes on", || {
+            capture
+                .messages()
+                .contains("still runs: the capture ends with it, or by Ctrl-C\n")
+        });
+        if let Some(signal) = signal {
+            capture.signal(signal);
+        }
+        let capture = finish_with_daemon(capture, &folder);
+        assert_eq!(capture.status.code(), Some(3), "{}", capture.messages);
+        assert!(capture.messages.contains("sleep ("), "{}", capture.messages);
+    }
+}
+
+#[test]
+fn a_program_that_was_asked_to_end_ends_the_capture() {
+    let _machine = machine::shared();
+    let (capture, folder) = start_with_daemon(&[], "wait");
+    capture.signal(Signal::TERM);
+    let capture = finish_with_daemon(capture, &folder);
+    let by_signal = 128 + Signal::TERM.as_raw();
+    assert_eq!(
+        capture.status.code(),
+        Some(by_signal),
+        "{}",
+        capture.messages
+    );
 }
 
 #[test]

@@ -180,7 +180,7 @@ fn processes_are_selected_by_name() {
     let capture = Capture::run(&["--name", "selectde-web"]);
     assert_eq!(capture.status.code(), Some(1));
     let expected = format!(
-        "agent: no process matches --name selectde-web; closest are selected-web (process {web}), \
+        "agent: no process matches --name selectde-web: did you mean selected-web (process {web}) or \
          selected-api (process {api})"
     );
     assert!(
@@ -247,7 +247,7 @@ fn processes_are_selected_by_their_control_groups() {
     }
     let capture = Capture::run(&["dump", "--unit", "selected-by-tset"]);
     assert_eq!(capture.status.code(), Some(1));
-    let expected = "agent: no process matches --unit selected-by-tset; closest";
+    let expected = "agent: no process matches --unit selected-by-tset: did you mean ";
     assert!(
         capture.messages.starts_with(expected),
         "{}",

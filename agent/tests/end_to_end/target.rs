@@ -121,7 +121,12 @@ impl Target {
 
     /// Kills it.
     pub(crate) fn kill(&self) {
-        kill_process(Pid::from_child(&self.process.0), Signal::KILL).unwrap();
+        self.signal(Signal::KILL);
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process.0), signal).unwrap();
     }
 
     /// Reads a line of its standard output, without its end.

@@ -1,7 +1,13 @@
 //! Waits of any length where context switches are traced: as long, and where, as the program stamps them itself.
 
-use std::{collections::BTreeMap, thread, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
 
+use rustix::process::Signal;
 use tempfile::TempDir;
 use xtask::interpreters::Interpreter;
 
@@ -11,7 +17,7 @@ use super::{
     machine,
     program::Program,
     target::Target,
-    waiting::{RUNNING, ratio, time_in},
+    waiting::{RUNNING, STOPPED, ratio, time_in},
 };
 
 /// What each thread of the workload `traced_waits` runs, and its functions that wait.
@@ -106,4 +112,44 @@ fn so_they_are_beside_threads_and_programs_that_compute() {
         drop(programs);
         compare(&interpreter.name, &folded, &stamps, 0.02);
     });
+}
+
+/// Stops a process for some milliseconds again and again, until `is_over`; returns for what share of the time.
+fn stop_again_and_again(target: &Target, is_over: &AtomicBool) -> f64 {
+    const AT_ONCE: Duration = Duration::from_millis(7);
+    // A test that fails does not wait for ever.
+    const MOST: Duration = Duration::from_secs(60);
+    let begin = Instant::now();
+    let mut stopped = Duration::ZERO;
+    while !is_over.load(Ordering::Relaxed) && begin.elapsed() < MOST {
+        target.signal(Signal::STOP);
+        let since = Instant::now();
+        thread::sleep(AT_ONCE);
+        target.signal(Signal::CONT);
+        stopped += since.elapsed();
+        thread::sleep(AT_ONCE);
+    }
+    stopped.as_secs_f64() / begin.elapsed().as_secs_f64()
+}
+
+/// They are shorter than the first part of a wait, of which all is traced.
+#[test]
+fn stops_of_some_milliseconds_are_as_long_as_they_are() {
+    let _machine = machine::alone();
+    let target = Target::start(machine::one_interpreter(), "waiting");
+    let is_over = AtomicBool::new(false);
+    let (folded, expected) = thread::scope(|scope| {
+        let stopping = scope.spawn(|| stop_again_and_again(&target, &is_over));
+        let options = "--event wall --idle --trace-switches -d 3";
+        let folded = Capture::folded(target.pid(), options);
+        is_over.store(true, Ordering::Relaxed);
+        (folded, stopping.join().unwrap())
+    });
+    for function in ["in_sleep", "in_lock", "in_pipe"] {
+        let times = time_in(&folded, function);
+        let stopped = times.get(STOPPED).copied().unwrap_or(0);
+        let share = ratio(stopped, times.values().sum());
+        println!("{function}: {share:.4} of {expected:.4}");
+        assert!((share - expected).abs() < 0.05, "{times:?}");
+    }
 }

@@ -6,8 +6,10 @@ use std::{
     time::Duration,
 };
 
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
+use test_support::child;
 
 use super::{
     abilities::{has_fair_gil, has_thread_names},
@@ -32,6 +34,9 @@ const WAITS: [(&str, &str); 6] = [
 /// The state of a thread that runs.
 pub(super) const RUNNING: &str = "running";
 
+/// That of one that is stopped.
+pub(super) const STOPPED: &str = "[stopped]";
+
 /// Threads of that workload: the main thread sleeps, and one computes.
 const THREADS: u64 = WAITS.len() as u64 + 2;
 
@@ -39,7 +44,8 @@ const THREADS: u64 = WAITS.len() as u64 + 2;
 fn states(folded: &Folded) -> impl Iterator<Item = (&[Frame], Option<&str>, u64)> {
     folded.iter().map(|(stack, time)| {
         let (leaf, frames) = stack.split_last().unwrap();
-        if leaf.name.starts_with("[waiting: ") || leaf.name == "[runnable]" {
+        let is_state = ["[runnable]", STOPPED].contains(&&*leaf.name);
+        if leaf.name.starts_with("[waiting: ") || is_state {
             (frames, Some(&*leaf.name), time)
         } else {
             (stack, None, time)
@@ -94,7 +100,8 @@ fn thousands_of_threads_have_the_elapsed_time_and_their_stacks() {
     const SECONDS: u32 = 5;
     let _machine = machine::alone();
     let interpreter = machine::one_interpreter();
-    let target = Target::start_with(interpreter, "sleeping_often", &[SLEEPERS.to_string()]);
+    let arguments = [SLEEPERS.to_string(), "0.5".to_owned()];
+    let target = Target::start_with(interpreter, "sleeping_often", &arguments);
     let path = TempDir::new().unwrap();
     let path = path.path().join("wall.jsonl");
     let path = path.to_str().unwrap();
@@ -121,6 +128,48 @@ fn thousands_of_threads_have_the_elapsed_time_and_their_stacks() {
     assert!(without < 0.06 * all, "{without} of {all}");
 }
 
+/// There is no time to read all of them in the first pass, and no need to read them twice.
+#[test]
+fn threads_that_rest_have_their_stacks_from_the_start_and_are_read_once() {
+    const SLEEPERS: u32 = 3_000;
+    let _machine = machine::alone();
+    let host = Host::start("events: [wall]");
+    let mut command = mortal(&machine::one_interpreter().path);
+    command
+        .args(["-E", "-s", "-B"])
+        .arg(workload_path("sleeping_often"))
+        .args([&SLEEPERS.to_string(), "1000"])
+        .env("OTEL_SERVICE_NAME", "resting");
+    let target = Target::from_command(command);
+    let pid = target.pid();
+    let counts = || {
+        let metrics = host.metrics();
+        ["thread_visits", "stack_reads"]
+            .map(|name| metrics[&format!("profiling_agent_{name}_total")])
+    };
+    child::wait_until("all have been visited", || {
+        counts()[1] > f64::from(SLEEPERS)
+    });
+    std::thread::sleep(Duration::from_secs(2));
+    let before = counts();
+    std::thread::sleep(Duration::from_secs(6));
+    let [visits, reads] = [0, 1].map(|index| counts()[index] - before[index]);
+    println!("{visits} visits, {reads} stacks read");
+    assert!(visits > 2.0 * f64::from(SLEEPERS), "{visits}");
+    // Threads of other processes of this host are read too.
+    assert!(reads < visits / 10.0, "{reads} of {visits}");
+    host.stop();
+    let capture = Capture::folded(pid, "--event wall --idle --no-native -d 3");
+    let without = capture.count(|stack| !stack.iter().any(|frame| frame.name == "sleeps"));
+    assert_eq!(without, 0, "of {}", capture.total());
+    let expected = u64::from(SLEEPERS + 1) * 3_000_000_000;
+    assert!(
+        capture.total().abs_diff(expected) < expected / 100,
+        "{} of {expected}",
+        capture.total()
+    );
+}
+
 #[test]
 fn time_off_the_cpu_is_elapsed_time_without_that_of_running() {
     let _machine = machine::alone();
@@ -134,6 +183,45 @@ fn time_off_the_cpu_is_elapsed_time_without_that_of_running() {
         .map(|(function, reason)| time_in(&folded, function).remove(*reason).unwrap())
         .collect();
     assert!(times.iter().all(|time| *time == times[0]), "{times:?}");
+}
+
+/// Whatever its threads did before, and for as long as it is stopped.
+#[test]
+fn the_threads_of_a_stopped_process_are_stopped() {
+    let _machine = machine::alone();
+    let target = Target::start(machine::one_interpreter(), "waiting");
+    target.signal(Signal::STOP);
+    for options in [
+        "--event wall -d 1",
+        "--event off-cpu -d 1",
+        "--event wall --trace-switches -d 1",
+    ] {
+        let folded = Capture::folded(target.pid(), options);
+        let expected = BTreeMap::from([(STOPPED.to_owned(), folded.total() / THREADS)]);
+        for (function, _) in WAITS {
+            let times = time_in(&folded, function);
+            assert_eq!(times, expected, "{options}: {function}");
+        }
+        let computes = time_in(&folded, "computes");
+        assert!(computes.into_keys().eq([STOPPED]), "{options}: {folded:?}");
+    }
+    let pid = target.pid().to_string();
+    let capture = Capture::run(&["--pid", &pid, "--event", "wall", "-d", "1", "-o", "-"]);
+    let waiting = capture
+        .messages
+        .lines()
+        .find(|it| it.starts_with("waiting "));
+    assert!(
+        waiting.is_some_and(|line| line.contains(": stopped ") && !line.contains(',')),
+        "{}",
+        capture.messages
+    );
+    target.signal(Signal::CONT);
+    let folded = Capture::folded(target.pid(), "--event wall --idle -d 1");
+    for (function, reason) in WAITS {
+        let times = time_in(&folded, function);
+        assert!(times.into_keys().eq([reason]), "{function}: {folded:?}");
+    }
 }
 
 /// Ten threads and the main thread compute: one has the GIL at a time.

@@ -261,15 +261,23 @@ pub(super) struct NativeFunctions {
     functions: usize,
     /// Whether the thread waits for a lock that another one holds.
     is_contended: bool,
+    /// See [`has_known_name`].
+    has_known_name: bool,
+}
+
+/// Whether the name of a thread is one that says what it does, where its functions do not say something else.
+pub(super) fn has_known_name(thread: &str) -> bool {
+    java::is_library_thread(thread)
 }
 
 impl NativeFunctions {
-    /// Of a thread that waits for this.
-    pub(super) fn new(wait: WaitReason) -> Self {
+    /// Of a thread that waits for this, with such a [name](has_known_name) or another one.
+    pub(super) fn new(wait: WaitReason, has_known_name: bool) -> Self {
         Self {
             wait,
             functions: 0,
             is_contended: false,
+            has_known_name,
         }
     }
 
@@ -281,7 +289,9 @@ impl NativeFunctions {
         functions: impl Iterator<Item = &'a str>,
     ) -> Option<bool> {
         let reads = self.wait == WaitReason::PIPE;
-        if !reads && !WAITS.contains(&self.wait) || self.functions >= MAX_FUNCTIONS {
+        let listens = self.wait == WaitReason::SOCKET;
+        let is_known = reads || listens || WAITS.contains(&self.wait);
+        if !is_known || self.functions >= MAX_FUNCTIONS {
             return Some(false);
         }
         self.functions += 1;
@@ -305,6 +315,9 @@ impl NativeFunctions {
                 }
                 return Some(ACCEPTING.contains(&&*function));
             }
+            if listens && !is_library {
+                return Some(java::listens(executable, &function));
+            }
             if reads && !is_library {
                 let is_reader = READERS.iter().any(|parts| parts.iter().all(has));
                 if !is_reader && STREAMS.iter().any(|begin| function.starts_with(begin)) {
@@ -313,8 +326,8 @@ impl NativeFunctions {
                 return Some(is_reader || READING.contains(&&*function));
             }
             let is_pool = POOLS.iter().any(|parts| parts.iter().all(has));
-            if is_pool || NAMED_POOLS.contains(&&*function) || java::is_idle(executable, &function)
-            {
+            let is_java = java::is_idle(executable, &function, self.has_known_name);
+            if is_pool || NAMED_POOLS.contains(&&*function) || is_java {
                 return Some(true);
             }
             let waits = WAITING.iter().any(has) || java::waits(executable, &function);
@@ -323,7 +336,8 @@ impl NativeFunctions {
             }
         }
         let is_unknown = !has_name && !is_library;
-        is_unknown.then(|| !reads && !self.is_contended && is_one_of(POOL_LIBRARIES))
+        let is_for_work = !reads && !listens && !self.is_contended;
+        is_unknown.then(|| is_for_work && is_one_of(POOL_LIBRARIES))
     }
 }
 

@@ -13,8 +13,9 @@ use agent_common::{
 use crate::{
     aggregate::{Blocked, Filter, ProfileTiming, fixtures::Aggregator},
     profile::{
-        Executable, ExecutableKind, FilteredOut, FrameKind, Function, Kind, Periods, Profile, Wait,
-        kinds::{lock, lock_release, off_cpu, wall},
+        Executable, ExecutableKind, FilteredOut, FrameKind, Function, Kind, Periods, Profile,
+        STOPPED, Wait,
+        kinds::{gil, lock, lock_release, off_cpu, wall},
     },
     symbolize::{NativeFunction, SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame},
 };
@@ -180,6 +181,7 @@ fn what_a_thread_waits_for_is_the_leaf() {
         sample(1, WaitReason::GIL),
         sample(1, WaitReason::GIL),
         sample(1, WaitReason(77)),
+        sample(1, STOPPED),
         Sample {
             python_status: PythonUnwindStatus::NO_THREAD_STATE,
             ..sample(0, WaitReason::PAGE_FAULT)
@@ -192,6 +194,7 @@ fn what_a_thread_waits_for_is_the_leaf() {
             "[no Python];[waiting: page fault] 1",
             "main;load 1",
             "main;load;[runnable] 1",
+            "main;load;[stopped] 1",
             "main;load;[waiting: gil] 2",
             "main;load;[waiting: other] 1",
         ]
@@ -202,10 +205,16 @@ fn what_a_thread_waits_for_is_the_leaf() {
         .map(|it| profile.wait_of(it))
         .collect();
     waits.sort();
-    let all = [Wait::Runnable, Wait::Gil, Wait::PageFault, Wait::Other];
+    let all = [
+        Wait::Runnable,
+        Wait::Gil,
+        Wait::PageFault,
+        Wait::Stopped,
+        Wait::Other,
+    ];
     let all: Vec<_> = [None].into_iter().chain(all.map(Some)).collect();
     assert_eq!(waits, all);
-    assert_eq!(profile.total_value(), 6 * PERIOD_NS);
+    assert_eq!(profile.total_value(), 7 * PERIOD_NS);
     assert_eq!(profile.period, PERIOD_NS);
 }
 
@@ -307,6 +316,7 @@ fn whoever_ends_the_wait_of_an_idle_thread_kept_nobody_waiting() {
         thread: 2,
         lock: LOCK,
         stacks,
+        ..Blocked::default()
     };
     let release = of_kind(ProfileKind::LOCK_RELEASE, sample(1, WaitReason::NONE));
     aggregator.add_blocking_sample(&release, waiting((1, 0)));
@@ -336,6 +346,43 @@ fn whoever_ends_the_wait_of_an_idle_thread_kept_nobody_waiting() {
 
     let waits = profile(&aggregator, &lock::KIND, false);
     assert_eq!(lines(&waits), ["main;load;[lock: Pool.jobs (Queue)] 1"]);
+}
+
+/// Else a server that is stopped while it waits for work would have no samples, and nothing said why.
+#[test]
+fn a_thread_that_is_stopped_does_not_wait_for_work() {
+    let aggregator = aggregator(&[sample(2, WaitReason::POLL), sample(2, STOPPED)]);
+    let profile = profile(&aggregator, &wall::KIND, false);
+    assert_eq!(
+        lines(&profile),
+        ["main;BaseEventLoop._run_once;EpollSelector.select;[stopped] 1"]
+    );
+}
+
+#[test]
+fn the_leaf_says_how_another_thread_is_kept_waiting() {
+    let mut aggregator = aggregator(&[]);
+    aggregator.add_thread(1, 2, "worker".to_owned());
+    for is_stopped in [true, false] {
+        let holding = Sample {
+            kind: ProfileKind::GIL,
+            ..sample(1, WaitReason::NONE)
+        };
+        let blocked = Blocked {
+            thread: 2,
+            is_stopped,
+            ..Blocked::default()
+        };
+        aggregator.add_blocking_sample(&holding, blocked);
+    }
+    let profile = profile(&aggregator, &gil::KIND, false);
+    assert_eq!(
+        lines(&profile),
+        [
+            "main;load;[blocks: worker] 1",
+            "main;load;[stops: worker] 1"
+        ]
+    );
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 mod completions;
 mod dump;
+mod effect;
 mod flags;
 mod help;
 mod man_page;

@@ -4,7 +4,7 @@ use std::{ffi::OsString, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use clap_complete::Shell;
 
-use super::percent::Percent;
+use super::{effect::NoEffect, percent::Percent};
 use crate::{
     aggregate::Filter,
     commands::{
@@ -236,6 +236,8 @@ pub struct DiffOptions {
     pub after: PathBuf,
     /// Whether the first is scaled to the total of the second.
     pub normalize: bool,
+    /// Rows of the table, if not the default.
+    pub lines: Option<usize>,
     /// Growth that is a failure.
     pub fail_above: Option<Percent>,
 }
@@ -290,11 +292,9 @@ pub enum UsageError {
     /// Several profiles cannot be written to one output.
     #[error("several events have a file each: name a file with --output, or choose one event")]
     OneOutput,
-    /// Context switches are traced for waits.
-    #[error(
-        "--trace-switches is about waits: add an event of waiting, as in --event wall, or leave it out"
-    )]
-    NoWaits,
+    /// A flag changes nothing of what is asked for.
+    #[error(transparent)]
+    NoEffect(#[from] NoEffect),
     /// The switches of a whole host.
     #[error(
         "context switches are traced of processes that are chosen: add --pid or --name, or leave out \
@@ -304,14 +304,6 @@ pub enum UsageError {
     /// The time range is empty.
     #[error("--from must be earlier than --to")]
     EmptyRange,
-    /// What is about two profiles, with others.
-    #[error(
-        "{flag} is about what has changed: name two profiles with --diff BEFORE AFTER, or leave it out"
-    )]
-    NoComparison {
-        /// The flag.
-        flag: &'static str,
-    },
     /// The time between two refreshes.
     #[error("--delay must be between 100ms and 10m")]
     Delay,

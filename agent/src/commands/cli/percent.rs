@@ -7,6 +7,9 @@ use std::{fmt, str::FromStr};
 pub struct Percent(u32);
 
 impl Percent {
+    /// A hundredth.
+    pub(super) const ONE: Self = Self(100);
+
     /// As a part of 1.
     #[must_use]
     pub fn share(self) -> f64 {

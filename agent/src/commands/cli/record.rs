@@ -5,6 +5,7 @@ use std::{ffi::OsString, num::NonZeroU32, path::PathBuf, time::Duration};
 use clap::Args;
 
 use super::{
+    effect::{self, Subject, Use},
     options::{RecordOptions, Target, UsageError},
     outputs,
     target::{GROUP, TargetFlags},
@@ -14,15 +15,42 @@ use crate::{
     aggregate::{Filter, ThreadFilter},
     commands::output::Destination,
     formats::{EncodeOptions, Format, FunctionNames},
-    profile::{CPU, Kind, RecordedExceptions},
+    profile::{CPU, Kind, Period, RecordedExceptions},
     targets::LaunchUser,
 };
 
 /// How long a process is sampled by default.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
+/// Samples per second by default.
+const DEFAULT_RATE: u32 = 99;
+
 /// Highest rate, in hertz: above it samples cost more than they are worth.
 pub(super) const MAX_RATE: i64 = 10_000;
+
+// What flags are about that not all captures have.
+
+const TIME: Subject = Subject {
+    about: "samples of time",
+    advice: "add an event of time, as in --event cpu",
+};
+const WAITS: Subject = Subject {
+    about: "waits",
+    advice: "add an event of waiting, as in --event wall",
+};
+const IDLE_THREADS: Subject = Subject {
+    about: "threads that wait for work",
+    advice: "add an event that has them, as in --event wall",
+};
+const EXCEPTIONS: Subject = Subject {
+    about: "exceptions",
+    advice: "add --event exceptions",
+};
+
+const INTERPRETERS: Subject = Subject {
+    about: "native frames of the interpreter",
+    advice: "drop --no-native",
+};
 
 /// The flags.
 #[derive(Debug, Args)]
@@ -80,16 +108,15 @@ pub(super) struct RecordFlags {
     )]
     event: Vec<&'static Kind>,
 
-    /// Samples per second of CPU time
+    /// Samples per second of CPU time [default: 99]
     #[arg(
         short,
         long,
         value_name = "HZ",
-        default_value_t = 99,
         help_heading = "Sampling",
         value_parser = clap::value_parser!(u32).range(1..=MAX_RATE)
     )]
-    rate: u32,
+    rate: Option<u32>,
 
     /// Samples per second of the time of each thread, of the events of waiting [default: the rate]
     #[arg(
@@ -190,10 +217,29 @@ pub(super) struct RecordFlags {
     threads: bool,
 }
 
+impl RecordFlags {
+    /// What becomes of flags that not all captures have a use for.
+    fn uses(&self) -> [Use; 5] {
+        let has = |is_of: fn(&Kind) -> bool| self.event.iter().any(|kind| is_of(kind));
+        [
+            Use::of(&TIME, has(|kind| kind.period == Period::Rate))
+                .flag("--rate", self.rate.is_some()),
+            Use::of(&WAITS, has(Kind::is_of_passes))
+                .flag("--wait-rate", self.wait_rate.is_some())
+                .flag("--trace-switches", self.trace_switches),
+            Use::of(&IDLE_THREADS, has(Kind::has_idle_threads)).flag("--idle", self.idle),
+            Use::of(&EXCEPTIONS, has(Kind::is_about_exceptions))
+                .flag("--all-exceptions", self.all_exceptions),
+            Use::of(&INTERPRETERS, !self.no_native).flag("--internals", self.internals),
+        ]
+    }
+}
+
 impl TryFrom<RecordFlags> for RecordOptions {
     type Error = UsageError;
 
     fn try_from(flags: RecordFlags) -> Result<Self, UsageError> {
+        effect::check(flags.uses())?;
         let mut command = flags.command.into_iter();
         let target = match command.next() {
             Some(program) => Target::Program {
@@ -216,9 +262,6 @@ impl TryFrom<RecordFlags> for RecordOptions {
                 kinds.push(kind);
             }
         }
-        if flags.trace_switches && !kinds.iter().any(|kind| kind.is_of_passes()) {
-            return Err(UsageError::NoWaits);
-        }
         let mut destinations = outputs.iter().map(|output| &output.destination);
         if kinds.len() > 1 && !destinations.all(Destination::can_have_several_files) {
             return Err(UsageError::OneOutput);
@@ -229,7 +272,7 @@ impl TryFrom<RecordFlags> for RecordOptions {
             children: flags.children,
             duration: flags.duration.or(default_duration),
             kinds,
-            rate: flags.rate,
+            rate: flags.rate.unwrap_or(DEFAULT_RATE),
             wait_rate: flags.wait_rate.and_then(NonZeroU32::new),
             filter: Filter {
                 gil_only: flags.gil,

@@ -1,10 +1,14 @@
 //! Flags of `agent report`.
 
+#[cfg(test)]
+mod tests;
+
 use std::{path::PathBuf, time::SystemTime};
 
-use clap::{ArgGroup, Args};
+use clap::Args;
 
 use super::{
+    effect::{self, Subject, Use},
     options::{DiffOptions, ReportOptions, ReportView, UsageError},
     outputs,
     percent::Percent,
@@ -19,18 +23,47 @@ use crate::{
 /// Most rows.
 const MAX_LINES: i64 = 10_000;
 
-/// Group of what shows or writes a profile instead of a list.
-const SHOWN: &str = "shown";
+// What flags are about that not all reports have.
 
-/// Group of what shows one in the terminal.
-const VIEW: &str = "view";
+const TYPES: Subject = Subject {
+    about: "files of other tools",
+    advice: "name such files",
+};
+const CHANGES: Subject = Subject {
+    about: "what has changed",
+    advice: "name two profiles with --diff BEFORE AFTER",
+};
+const ROWS: Subject = Subject {
+    about: "rows in the terminal",
+    advice: "ask for them with --top or --tree",
+};
+const TREE: Subject = Subject {
+    about: "the tree of calls",
+    advice: "ask for it with --tree",
+};
+const FILES: Subject = Subject {
+    about: "files that are written",
+    advice: "name one with --output FILE",
+};
+const FUNCTIONS: Subject = Subject {
+    about: "functions, which a list of profiles does not have",
+    advice: "ask for them with --top, --tree or --output FILE",
+};
+const LINES: Subject = Subject {
+    about: "lines of functions, which lists and comparisons do not have",
+    advice: "ask for functions with --top, --tree or --output FILE",
+};
+const FRAMES: Subject = Subject {
+    about: "frames in files, as rows in the terminal are functions anyway",
+    advice: "name a file with --output FILE",
+};
+const STACKS: Subject = Subject {
+    about: "whole stacks",
+    advice: "ask for them with --tree or --output FILE",
+};
 
 /// The flags.
 #[derive(Clone, Debug, Args)]
-#[command(
-    group(ArgGroup::new(SHOWN).args(["files", "output", "top", "tree"]).multiple(true)),
-    group(ArgGroup::new(VIEW).args(["files", "top", "tree"]).multiple(true))
-)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a flag of the command line"
@@ -106,17 +139,12 @@ pub(super) struct ReportFlags {
     diff: Vec<PathBuf>,
 
     /// Scale the first profile to the total of the second
-    #[arg(long, requires = "diff", help_heading = "Comparison")]
+    #[arg(long, help_heading = "Comparison")]
     normalize: bool,
 
     /// Exit with status 3 if the total or a function grew by more than this part of all, and by more
     /// than chance
-    #[arg(
-        long,
-        value_name = "PERCENT",
-        requires = "diff",
-        help_heading = "Comparison"
-    )]
+    #[arg(long, value_name = "PERCENT", help_heading = "Comparison")]
     fail_above: Option<Percent>,
 
     /// Functions by their own time, with totals [default for FILE]
@@ -132,21 +160,14 @@ pub(super) struct ReportFlags {
         short = 'n',
         long,
         value_name = "N",
-        requires = VIEW,
         help_heading = "Terminal",
         value_parser = clap::value_parser!(u32).range(1..=MAX_LINES)
     )]
     lines: Option<u32>,
 
-    /// Leave out of the tree what is less than this part of all
-    #[arg(
-        long,
-        value_name = "PERCENT",
-        default_value = "1%",
-        requires = "tree",
-        help_heading = "Terminal"
-    )]
-    min_share: Percent,
+    /// Leave out of the tree what is less than this part of all [default: 1%]
+    #[arg(long, value_name = "PERCENT", help_heading = "Terminal")]
+    min_share: Option<Percent>,
 
     /// Merge them into this file, - for standard output; may be repeated
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
@@ -159,36 +180,28 @@ pub(super) struct ReportFlags {
         long,
         value_name = "FORMAT",
         help_heading = "Output",
-        requires = "output",
         hide_possible_values = true,
         value_parser = values::format()
     )]
     format: Vec<Format>,
 
     /// How Python functions are named: plain, as in Worker.run, or module, as in
-    /// shop.orders.Worker.run
+    /// shop.orders.Worker.run [default: plain]
     #[arg(
         long,
         value_name = "NAMES",
-        default_value = FunctionNames::Plain.name(),
         help_heading = "Output",
-        requires = "output",
         hide_possible_values = true,
         value_parser = values::function_names()
     )]
-    function_names: FunctionNames,
+    function_names: Option<FunctionNames>,
 
     /// Frames of the interpreter by which it runs functions too [default: in pprof, folded, callgrind and jsonl]
-    #[arg(
-        long,
-        overrides_with = "no_internals",
-        help_heading = "Output",
-        requires = SHOWN
-    )]
+    #[arg(long, overrides_with = "no_internals", help_heading = "Output")]
     internals: bool,
 
     /// No such frames [default: in svg, speedscope, cpuprofile and the terminal]
-    #[arg(long, help_heading = "Output", requires = SHOWN)]
+    #[arg(long, help_heading = "Output")]
     no_internals: bool,
 
     /// Lines of a function as one frame, with its first line
@@ -196,35 +209,71 @@ pub(super) struct ReportFlags {
         short = 'F',
         long,
         conflicts_with = "nolineno",
-        requires = "output",
         help_heading = "Output"
     )]
     function: bool,
 
     /// No line numbers
-    #[arg(long, requires = SHOWN, help_heading = "Output")]
+    #[arg(long, help_heading = "Output")]
     nolineno: bool,
 
     /// Whole paths in the names of frames, also in formats that have them elsewhere, and in the terminal
-    #[arg(long, requires = SHOWN, help_heading = "Output")]
+    #[arg(long, help_heading = "Output")]
     full_filenames: bool,
 
-    /// Begin each stack with its thread, if profiles have it (`thread_labels`)
-    #[arg(short, long, help_heading = "Output", requires = "output")]
+    /// Begin each stack with its thread, in the tree too, if profiles have it (`thread_labels`)
+    #[arg(short, long, help_heading = "Output")]
     threads: bool,
 }
 
 impl ReportFlags {
-    /// Refuses what is about two profiles where two are not compared: clap does not where it could not be added to the
-    /// other arguments, such as names of files.
-    fn check_comparison(&self) -> Result<(), UsageError> {
-        let flags = [
-            (self.fail_above.is_some(), "--fail-above"),
-            (self.normalize, "--normalize"),
-        ];
-        match flags.into_iter().find(|(is_set, _)| *is_set) {
-            Some((_, flag)) if self.diff.is_empty() => Err(UsageError::NoComparison { flag }),
-            _ => Ok(()),
+    /// Whether two profiles are compared.
+    fn is_compared(&self) -> bool {
+        !self.diff.is_empty()
+    }
+
+    /// Whether a profile is shown in the terminal.
+    fn is_shown(&self) -> bool {
+        let is_asked_for = self.top || self.tree || !self.files.is_empty();
+        is_asked_for && self.output.is_empty() && !self.is_compared()
+    }
+
+    /// What becomes of flags that not all reports have a use for. clap does not require what conflicts with other
+    /// arguments.
+    fn uses(&self) -> [Use; 9] {
+        let (is_compared, is_shown) = (self.is_compared(), self.is_shown());
+        let is_written = !self.output.is_empty();
+        let has_functions = is_compared || is_shown || is_written;
+        let has_tree = is_shown && self.tree;
+        [
+            Use::of(&TYPES, is_compared || !self.files.is_empty())
+                .flag("--sample-type", self.sample_type.is_some()),
+            Use::of(&CHANGES, is_compared)
+                .flag("--normalize", self.normalize)
+                .flag("--fail-above", self.fail_above.is_some()),
+            Use::of(&ROWS, is_shown || is_compared).flag("--lines", self.lines.is_some()),
+            Use::of(&TREE, has_tree).flag("--min-share", self.min_share.is_some()),
+            Use::of(&FILES, is_written).flag("--format", !self.format.is_empty()),
+            Use::of(&FUNCTIONS, has_functions)
+                .flag("--function-names", self.function_names.is_some())
+                .flag("--internals", self.internals)
+                .flag("--no-internals", self.no_internals)
+                .flag("--full-filenames", self.full_filenames),
+            Use::of(&FRAMES, is_written).flag("--function", self.function),
+            Use::of(&LINES, is_shown || is_written).flag("--nolineno", self.nolineno),
+            Use::of(&STACKS, has_tree || is_written).flag("--threads", self.threads),
+        ]
+    }
+
+    /// How functions are named and shown.
+    fn encoding(&self) -> EncodeOptions {
+        EncodeOptions {
+            threads: self.threads,
+            function_names: self.function_names.unwrap_or_default(),
+            internals: values::internals(self.internals, self.no_internals),
+            line_numbers: values::line_numbers(self.function, self.nolineno),
+            full_file_names: self.full_filenames,
+            ..EncodeOptions::default()
         }
     }
 }
@@ -238,15 +287,14 @@ impl TryFrom<ReportFlags> for ReportOptions {
         {
             return Err(UsageError::EmptyRange);
         }
-        flags.check_comparison()?;
-        let internals = values::internals(flags.internals, flags.no_internals);
-        let is_shown =
-            flags.output.is_empty() && (flags.top || flags.tree || !flags.files.is_empty());
-        let view = is_shown.then(|| ReportView {
+        effect::check(flags.uses())?;
+        let encoding = flags.encoding();
+        let lines = flags.lines.and_then(|lines| usize::try_from(lines).ok());
+        let view = flags.is_shown().then(|| ReportView {
             table: flags.top || !flags.tree,
             tree: flags.tree,
-            lines: flags.lines.and_then(|lines| usize::try_from(lines).ok()),
-            min_share: flags.min_share,
+            lines,
+            min_share: flags.min_share.unwrap_or(Percent::ONE),
         });
         let outputs = match &*flags.output {
             [] => Vec::new(),
@@ -257,6 +305,7 @@ impl TryFrom<ReportFlags> for ReportOptions {
                 before,
                 after,
                 normalize: flags.normalize,
+                lines,
                 fail_above: flags.fail_above,
             }),
             Err(_) => None,
@@ -273,185 +322,9 @@ impl TryFrom<ReportFlags> for ReportOptions {
             files: flags.files,
             sample_type: flags.sample_type,
             outputs,
-            encoding: EncodeOptions {
-                threads: flags.threads,
-                function_names: flags.function_names,
-                internals,
-                line_numbers: values::line_numbers(flags.function, flags.nolineno),
-                full_file_names: flags.full_filenames,
-                ..EncodeOptions::default()
-            },
+            encoding,
             view,
             diff,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use clap::Parser;
-
-    use super::*;
-    use crate::{
-        commands::{output::Destination, outputs::WantedOutput},
-        formats::Internals,
-    };
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        flags: ReportFlags,
-    }
-
-    fn options(arguments: &[&str]) -> Result<ReportOptions, String> {
-        let line = Line::try_parse_from(["report"].iter().chain(arguments));
-        let flags = line.map_err(|error| error.to_string())?.flags;
-        ReportOptions::try_from(flags).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn nothing_is_everything() {
-        assert_eq!(options(&[]), Ok(ReportOptions::default()));
-    }
-
-    #[test]
-    fn everything_can_be_chosen() {
-        let line = [
-            "--service",
-            "web",
-            "--from",
-            "2026-11-21",
-            "--to",
-            "2026-11-21 15:20:19",
-            "--label",
-            "pod=a=b",
-            "-l",
-            "node=",
-            "--folder",
-            "/srv",
-            "-o",
-            "x.svg",
-            "-t",
-            "--function-names",
-            "module",
-            "--no-internals",
-        ];
-        let at = |seconds| Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
-        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let expected = ReportOptions {
-            folder: Some("/srv".into()),
-            selection: Selection {
-                service: Some("web".to_owned()),
-                kind: None,
-                labels: vec![pair("pod", "a=b"), pair("node", "")],
-                from: at(1_795_219_200),
-                to: at(1_795_274_419),
-            },
-            outputs: vec![WantedOutput {
-                destination: Destination::File("x.svg".into()),
-                format: Format::Svg,
-            }],
-            encoding: EncodeOptions {
-                threads: true,
-                function_names: FunctionNames::Module,
-                internals: Internals::Hidden,
-                ..EncodeOptions::default()
-            },
-            ..ReportOptions::default()
-        };
-        assert_eq!(options(&line), Ok(expected));
-    }
-
-    #[test]
-    fn two_profiles_are_compared() {
-        let line = [
-            "--diff",
-            "a.pb.gz",
-            "b",
-            "--fail-above",
-            "0.5%",
-            "-e",
-            "wall",
-        ];
-        let options = options(&line).unwrap();
-        let diff = options.diff.unwrap();
-        assert_eq!((diff.before, diff.after), ("a.pb.gz".into(), "b".into()));
-        assert_eq!(diff.fail_above.unwrap().to_string(), "0.5 %");
-        assert_eq!(options.selection.kind.unwrap().name, "wall");
-    }
-
-    #[test]
-    fn files_are_shown_in_the_terminal_or_converted() {
-        let view = |table, tree| ReportView {
-            table,
-            tree,
-            lines: None,
-            min_share: "1%".parse().unwrap(),
-        };
-        let shown = |line: &[&str]| options(line).unwrap().view;
-        assert_eq!(shown(&["a.pb.gz", "b"]), Some(view(true, false)));
-        assert_eq!(shown(&["--top"]), Some(view(true, false)));
-        assert_eq!(shown(&["a.pb.gz", "--tree"]), Some(view(false, true)));
-        assert_eq!(shown(&["--tree", "--top"]), Some(view(true, true)));
-        let line = "a.pb.gz --tree -n 5 --min-share 0.5% --internals --sample-type cpu";
-        let chosen = options(&line.split(' ').collect::<Vec<_>>()).unwrap();
-        assert_eq!(chosen.files, [PathBuf::from("a.pb.gz")]);
-        assert_eq!(chosen.sample_type.as_deref(), Some("cpu"));
-        assert_eq!(chosen.encoding.internals, Internals::Shown);
-        let expected = ReportView {
-            lines: Some(5),
-            min_share: "0.5%".parse().unwrap(),
-            ..view(false, true)
-        };
-        assert_eq!(chosen.view, Some(expected));
-        let converted = options(&["a.pb.gz", "-o", "a.svg"]).unwrap();
-        assert_eq!(converted.view, None);
-        assert_eq!(converted.outputs[0].format, Format::Svg);
-    }
-
-    #[test]
-    fn what_is_not_valid_is_refused() {
-        for line in [
-            &["--diff", "a"][..],
-            &["--diff", "a", "b", "-o", "x.svg"],
-            &["--fail-above", "5%"],
-            &["a", "--diff", "a", "b"],
-            &["a", "--folder", "b"],
-            &["a", "-o", "x.svg", "--tree"],
-            &["--internals"],
-            &["--nolineno"],
-            &["a", "--function"],
-            &["a", "-o", "a.svg", "--function", "--nolineno"],
-            &["-n", "5"],
-            &["a", "-n", "0"],
-            &["a", "--min-share", "5%"],
-            &["--diff", "a", "b", "--fail-above", "-1"],
-        ] {
-            assert!(options(line).is_err(), "{line:?}");
-        }
-        let error = options(&["--from", "-1h", "--to", "-2h"]).unwrap_err();
-        assert_eq!(error, "--from must be earlier than --to");
-        for line in [
-            &["a", "--fail-above", "5%"][..],
-            &["--top", "--fail-above", "5%"],
-            &["--folder", "a", "--fail-above", "5%"],
-            &["a", "--normalize"],
-        ] {
-            let error = options(line).unwrap_err();
-            assert!(error.contains("--diff BEFORE AFTER"), "{line:?}: {error}");
-        }
-        assert!(options(&["-f", "svg"]).unwrap_err().contains("--output"));
-        let error = options(&["-o", "x.json"]).unwrap_err();
-        assert!(error.contains("no format has the extension"), "{error}");
-        for line in [&["-o", "x.trace.json"][..], &["-o", "-", "-f", "firefox"]] {
-            let error = options(line).unwrap_err();
-            assert!(error.contains("stored profiles do not say when"), "{error}");
-        }
-        for label in ["pod", "=x"] {
-            let error = options(&["--label", label]).unwrap_err();
-            assert!(error.contains("NAME=VALUE"), "{error}");
-        }
     }
 }

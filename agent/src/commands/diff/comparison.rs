@@ -7,8 +7,9 @@ use std::{cmp::Ordering, collections::HashMap};
 
 use super::noise::{Noise, to_float};
 use crate::{
-    commands::summary::{FunctionRow, Named, hottest_functions},
-    profile::{Kind, Profile},
+    commands::summary::{FunctionRow, Named, hottest_functions, in_tables},
+    formats::EncodeOptions,
+    profile::{Kind, LineNumbers, Profile},
 };
 
 /// Standard errors beyond which a change is one.
@@ -107,9 +108,8 @@ fn change(scales: [Scale; 2], values: [Measured; 2]) -> Change {
 }
 
 impl Comparison {
-    /// Compares two profiles of one kind that both have samples.
-    pub(super) fn new(before: &Profile, after: &Profile, normalize: bool) -> Self {
-        let profiles = [before, after];
+    /// Compares two profiles of one kind that both have samples, with their functions as tables show them.
+    pub(super) fn new(profiles: [&Profile; 2], normalize: bool, encoding: EncodeOptions) -> Self {
         let noises = profiles.map(Noise::of);
         let totals = profiles.map(|profile| to_float(profile.total_value()));
         let factor = if normalize {
@@ -129,11 +129,11 @@ impl Comparison {
                 value: profile.total_value(),
                 variance: noise.values.total_value(),
             };
-            for row in functions(profile) {
+            for row in functions(profile, encoding) {
                 let measured = &mut values.entry(row.function).or_default()[side];
                 (measured.own.value, measured.total.value) = (row.own, row.total);
             }
-            for row in functions(&noise.values) {
+            for row in functions(&noise.values, encoding) {
                 let measured = &mut values.entry(row.function).or_default()[side];
                 (measured.own.variance, measured.total.variance) = (row.own, row.total);
             }
@@ -151,7 +151,7 @@ impl Comparison {
             .collect();
         functions.sort_by(order);
         Self {
-            kind: before.kind,
+            kind: profiles[0].kind,
             all: change(scales, all),
             is_normalized: normalize,
             unchanged: known - functions.len(),
@@ -184,13 +184,13 @@ impl Comparison {
     }
 }
 
-/// The functions of a profile, without internals of the interpreter and without lines.
-fn functions(profile: &Profile) -> Vec<FunctionRow> {
-    let mut profile = profile.without_interpreters();
-    for function in &mut profile.functions {
-        function.first_line = None;
-    }
-    hottest_functions(&profile)
+/// The functions of a profile as tables show them, without lines.
+fn functions(profile: &Profile, encoding: EncodeOptions) -> Vec<FunctionRow> {
+    let encoding = EncodeOptions {
+        line_numbers: LineNumbers::Hidden,
+        ..encoding
+    };
+    hottest_functions(&in_tables(profile, encoding))
 }
 
 fn order(one: &FunctionChange, other: &FunctionChange) -> Ordering {
@@ -205,9 +205,12 @@ fn order(one: &FunctionChange, other: &FunctionChange) -> Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{
-        fixtures::{example_profile, of_kind},
-        kinds::{allocations, exceptions},
+    use crate::{
+        formats::{FunctionNames, Internals},
+        profile::{
+            fixtures::{example_profile, of_kind},
+            kinds::{allocations, exceptions},
+        },
     };
 
     /// The example with so many times the samples, those of `fib` besides multiplied.
@@ -222,6 +225,10 @@ mod tests {
         profile
     }
 
+    fn compare(before: &Profile, after: &Profile, normalize: bool) -> Comparison {
+        Comparison::new([before, after], normalize, EncodeOptions::default())
+    }
+
     fn named(comparison: &Comparison) -> Vec<&str> {
         let functions = comparison.functions.iter();
         functions.map(|it| it.function.name.as_str()).collect()
@@ -229,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_profile_does_not_differ_from_itself() {
-        let comparison = Comparison::new(&profile(1, 1), &profile(1, 1), false);
+        let comparison = compare(&profile(1, 1), &profile(1, 1), false);
         assert!(comparison.functions.is_empty());
         assert!(!comparison.all.is_real());
         assert!(comparison.grown(0.0).is_none());
@@ -238,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_function_that_grew_is_the_first() {
-        let comparison = Comparison::new(&profile(10, 1), &profile(10, 2), false);
+        let comparison = compare(&profile(10, 1), &profile(10, 2), false);
         assert_eq!(named(&comparison)[0], "fib");
         // Its callers have changed with it.
         assert!(named(&comparison).contains(&"main"));
@@ -252,12 +259,12 @@ mod tests {
     #[test]
     fn a_change_within_the_noise_is_none() {
         // 150 samples and 300: their standard errors are 12 and 17.
-        let few = Comparison::new(&profile(1, 1), &profile(1, 2), false);
+        let few = compare(&profile(1, 1), &profile(1, 2), false);
         assert_eq!(named(&few)[0], "fib");
         let mut more = profile(1, 1);
         more.samples[0].count += 30;
         more.samples[0].value += 30 * more.period;
-        let comparison = Comparison::new(&profile(1, 1), &more, false);
+        let comparison = compare(&profile(1, 1), &more, false);
         assert!(comparison.functions.is_empty());
         assert!(comparison.grown(0.01).is_none());
     }
@@ -280,10 +287,10 @@ mod tests {
                 *value = *value * tenths / 10;
             })
         };
-        let chance = Comparison::new(&allocated(10), &allocated(11), false);
+        let chance = compare(&allocated(10), &allocated(11), false);
         assert!(chance.functions.is_empty(), "{:?}", named(&chance));
         assert!(!chance.all.is_real() && chance.grown(0.01).is_none());
-        let doubled = Comparison::new(&allocated(10), &allocated(20), false);
+        let doubled = compare(&allocated(10), &allocated(20), false);
         assert!(doubled.grown(0.9).unwrap().function.is_none());
     }
 
@@ -297,12 +304,12 @@ mod tests {
             profile.losses.raise_variance = raise_variance;
             profile
         };
-        let exact = Comparison::new(&raised(100, 0), &raised(110, 0), false);
+        let exact = compare(&raised(100, 0), &raised(110, 0), false);
         assert!(exact.grown(0.05).unwrap().function.is_none());
         // The standard error of 40,000 is 2,000.
         let [before, after] = [raised(100, 4_000_000), raised(110, 4_000_000)];
         for normalize in [false, true] {
-            let chance = Comparison::new(&before, &after, normalize);
+            let chance = compare(&before, &after, normalize);
             assert!(chance.functions.is_empty(), "{:?}", named(&chance));
             assert!(chance.grown(0.01).is_none());
         }
@@ -311,9 +318,9 @@ mod tests {
     #[test]
     fn profiles_of_different_length_are_normalized() {
         let (short, long) = (profile(10, 1), profile(30, 1));
-        let comparison = Comparison::new(&short, &long, true);
+        let comparison = compare(&short, &long, true);
         assert!(comparison.functions.is_empty(), "{:?}", named(&comparison));
-        let comparison = Comparison::new(&short, &long, false);
+        let comparison = compare(&short, &long, false);
         assert!(comparison.grown(1.9).unwrap().function.is_none());
     }
 
@@ -323,7 +330,36 @@ mod tests {
         for function in &mut moved.functions {
             function.first_line = function.first_line.and_then(|line| line.checked_add(7));
         }
-        let comparison = Comparison::new(&profile(10, 1), &moved, false);
+        let comparison = compare(&profile(10, 1), &moved, false);
         assert!(comparison.functions.is_empty());
+    }
+
+    #[test]
+    fn functions_are_compared_as_tables_show_them() {
+        let [before, after] = [profile(10, 1), profile(20, 1)];
+        let names = |encoding| {
+            let comparison = Comparison::new([&before, &after], false, encoding);
+            let functions = comparison.functions.into_iter();
+            functions.map(|it| it.function.name).collect::<Vec<_>>()
+        };
+        let default = names(EncodeOptions::default());
+        assert!(default.contains(&"main".to_owned()), "{default:?}");
+        assert!(
+            !default.contains(&"list_sort_impl".to_owned()),
+            "{default:?}"
+        );
+        let internals = names(EncodeOptions {
+            internals: Internals::Shown,
+            ..EncodeOptions::default()
+        });
+        assert!(
+            internals.contains(&"list_sort_impl".to_owned()),
+            "{internals:?}"
+        );
+        let modules = names(EncodeOptions {
+            function_names: FunctionNames::Module,
+            ..EncodeOptions::default()
+        });
+        assert!(modules.contains(&"json.loads".to_owned()), "{modules:?}");
     }
 }

@@ -14,7 +14,7 @@ use anyhow::{Result, bail};
 
 use self::{comparison::Comparison, table::Table};
 use super::{cli::DiffOptions, sources, standard_output::print};
-use crate::{profile::Profile, store::Selection};
+use crate::{formats::EncodeOptions, profile::Profile, store::Selection};
 
 /// Exit status where something grew by more than it may.
 const GREW: u8 = 3;
@@ -28,6 +28,7 @@ pub(super) fn run(
     options: &DiffOptions,
     selection: &Selection,
     sample_type: Option<&str>,
+    encoding: EncodeOptions,
 ) -> Result<ExitCode> {
     let read = |path: &PathBuf| -> Result<Profile> {
         let loaded = sources::load(std::slice::from_ref(path), selection, sample_type)?;
@@ -35,9 +36,8 @@ pub(super) fn run(
     };
     let (before, after) = (read(&options.before)?, read(&options.after)?);
     check_kinds(&before, &after)?;
-    let comparison = Comparison::new(&before, &after, options.normalize);
-    let table = Table::new(&comparison);
-    print(table)?;
+    let comparison = Comparison::new([&before, &after], options.normalize, encoding);
+    print(Table::new(&comparison, options.lines, encoding))?;
     let Some(most) = options.fail_above else {
         return Ok(ExitCode::SUCCESS);
     };
@@ -48,7 +48,7 @@ pub(super) fn run(
     // Standard error may be closed; the exit status says it too.
     let _ = writeln!(
         stderr,
-        "agent: {} grew by {:.1} % of all, and may by {most}",
+        "agent: {} grew by {:.1} % of all, more than {most}",
         table::grown_text(&grown),
         100.0 * comparison.share(grown.change),
     );

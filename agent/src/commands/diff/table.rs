@@ -7,14 +7,15 @@ use console::Term;
 use super::comparison::{Change, Comparison, FunctionChange, Grown};
 use crate::{
     commands::{
-        summary::{MIN_NAME_WIDTH, function_text},
+        summary::{function_text, more_rows, name_width},
         terminal,
     },
+    formats::EncodeOptions,
     profile::Unit,
     text::{plural, printable},
 };
 
-/// Rows of the table.
+/// Rows of the table by default.
 const ROWS: usize = 20;
 
 /// Columns of a value.
@@ -24,14 +25,23 @@ const VALUE_WIDTH: usize = 9;
 #[derive(Debug)]
 pub(super) struct Table<'a> {
     comparison: &'a Comparison,
+    rows: usize,
     width: usize,
+    full_file_names: bool,
 }
 
 impl<'a> Table<'a> {
-    pub(super) fn new(comparison: &'a Comparison) -> Self {
+    /// A table of at most so many functions.
+    pub(super) fn new(
+        comparison: &'a Comparison,
+        rows: Option<usize>,
+        encoding: EncodeOptions,
+    ) -> Self {
         Self {
             comparison,
+            rows: rows.unwrap_or(ROWS),
             width: terminal::width(&Term::stdout()),
+            full_file_names: encoding.full_file_names,
         }
     }
 
@@ -59,7 +69,8 @@ impl<'a> Table<'a> {
 
     fn write_row(&self, formatter: &mut fmt::Formatter<'_>, row: &FunctionChange) -> fmt::Result {
         let unit = self.comparison.kind.unit;
-        let width = self.width.saturating_sub(5 * (VALUE_WIDTH + 2) + 2);
+        let room = self.width.saturating_sub(5 * (VALUE_WIDTH + 2) + 2);
+        let width = name_width(room, self.full_file_names);
         writeln!(
             formatter,
             "{}  {}  {}  {:>+7.1} %  {}   {}",
@@ -68,7 +79,7 @@ impl<'a> Table<'a> {
             change_text(unit, row.own),
             100.0 * self.comparison.share(row.own),
             change_text(unit, row.total),
-            function_text(&row.function, width.max(MIN_NAME_WIDTH))
+            function_text(&row.function, width)
         )
     }
 }
@@ -85,15 +96,16 @@ impl fmt::Display for Table<'_> {
                 "self", "self now", "change", "of all", "total"
             )?;
         }
-        let shown = &functions[..functions.len().min(ROWS)];
-        for row in shown {
+        for row in functions.iter().take(self.rows) {
             self.write_row(formatter, row)?;
         }
-        let rest = functions.len() - shown.len();
-        if rest != 0 {
-            let functions = plural(rest as u64, "function", "functions");
-            writeln!(formatter, "… and {rest} more {functions}")?;
-        }
+        more_rows(
+            formatter,
+            functions.len(),
+            self.rows,
+            "function",
+            "functions",
+        )?;
         let unchanged = self.comparison.unchanged;
         let of = plural(unchanged as u64, "function has", "functions have");
         writeln!(
@@ -133,21 +145,30 @@ mod tests {
     use super::*;
     use crate::profile::fixtures::example_profile;
 
-    #[test]
-    fn what_has_changed_is_a_row() {
+    /// A table of the example after `fib` has taken twice the time.
+    fn table(rows: Option<usize>, full_file_names: bool) -> String {
         let before = example_profile("/srv/app/main.py");
         let mut after = before.clone();
         for sample in &mut after.samples[..2] {
             sample.count *= 2;
             sample.value *= 2;
         }
-        let comparison = Comparison::new(&before, &after, false);
-        let table = Table {
-            comparison: &comparison,
-            width: 80,
+        let encoding = EncodeOptions {
+            full_file_names,
+            ..EncodeOptions::default()
         };
+        let comparison = Comparison::new([&before, &after], false, encoding);
+        let table = Table {
+            width: 80,
+            ..Table::new(&comparison, rows, encoding)
+        };
+        table.to_string()
+    }
+
+    #[test]
+    fn what_has_changed_is_a_row() {
         assert_eq!(
-            table.to_string(),
+            table(None, false),
             "\
 4.00 s of CPU before, 5.50 s after: +1.50 s (+37.5 %)
 
@@ -159,5 +180,17 @@ mod tests {
 18 functions have not changed by more than chance (three standard errors).
 "
         );
+    }
+
+    #[test]
+    fn rows_and_paths_are_as_they_are_asked_for() {
+        let one = table(Some(1), false);
+        assert!(
+            one.contains("   fib  /srv/app/main.py\n… and 2 more functions\n"),
+            "{one}"
+        );
+        assert!(!one.contains("   main  "), "{one}");
+        let full = table(None, true);
+        assert!(full.contains("   <module>  /srv/app/main.py\n"), "{full}");
     }
 }

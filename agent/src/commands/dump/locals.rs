@@ -10,7 +10,7 @@ use super::{
     variables::{Found, RAN},
 };
 use crate::{
-    aggregate::is_of_native_frames,
+    profile::is_of_native_frames,
     python::remote::locals::{FrameVariables, Variable},
     text::plural,
 };

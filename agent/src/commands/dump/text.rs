@@ -183,6 +183,7 @@ impl Text<'_> {
                 )
             }
             ("lock", _, Some(lock)) => waiting_for_lock(lock),
+            ("stopped", ..) => "stopped".to_owned(),
             ("other", ..) => "waiting".to_owned(),
             _ => format!("waiting: {wait}"),
         }
@@ -385,6 +386,14 @@ mod tests {
             "stopped by 7 \"MainThread\" (stop-the-world)"
         );
         assert_eq!(text.state(&stops), "waiting: stop-the-world");
+    }
+
+    #[test]
+    fn a_thread_that_is_stopped_waits_for_nothing() {
+        let state = document()
+            .text(Colours::NONE)
+            .state(&thread(11, "stopped", Some("stopped")));
+        assert_eq!(state, "stopped");
     }
 
     #[test]

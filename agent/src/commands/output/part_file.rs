@@ -11,14 +11,14 @@ use std::{
 };
 
 use rustix::{
-    fs::OFlags,
+    fs::{AtFlags, CWD, Mode, OFlags, linkat},
     process::{getegid, geteuid},
 };
-use tempfile::NamedTempFile;
+use tempfile::{Builder, NamedTempFile, TempPath};
 
 use super::{
     error::OutputError,
-    folder::{folder_error, or_current},
+    folder::{descriptor, folder_error, or_current},
 };
 
 /// Numbers tried for a file with a default name.
@@ -32,17 +32,73 @@ pub(super) fn owner() -> (u32, u32) {
     caller.filter(|_| geteuid().is_root()).unwrap_or(own)
 }
 
-/// A file that is gone when the agent ends before it is complete.
-///
-/// It is created in `folder`; `name` is that folder for people.
-pub(super) fn temporary(folder: &Path, name: &Path) -> Result<NamedTempFile, OutputError> {
-    let created = tempfile::Builder::new()
-        .prefix(".agent-")
-        .suffix(".part")
-        .tempfile_in(or_current(folder))
-        .map_err(|error| folder_error(name, &error))?;
-    give(created.as_file(), owner());
-    Ok(created)
+/// A file that is being made in a folder. Nothing of it is left there if the agent ends before it is complete, however
+/// it ends.
+#[derive(Debug)]
+pub(super) struct PartFile {
+    pub(super) folder: PathBuf,
+    /// What it is written to; [`None`] where the file system has no files without a name.
+    pub(super) unnamed: Option<File>,
+}
+
+impl PartFile {
+    /// Proves that `folder` takes a file; `name` is that folder for people.
+    pub(super) fn create(folder: &Path, name: &Path) -> Result<Self, OutputError> {
+        let folder = or_current(folder);
+        let unnamed = unnamed(folder).ok();
+        if unnamed.is_none() {
+            // It goes at once: a name would stay if the agent was killed while it samples.
+            temporary(folder).map_err(|error| folder_error(name, &error))?;
+        }
+        Ok(Self {
+            folder: folder.into(),
+            unnamed,
+        })
+    }
+
+    /// Writes all of it, and gives it a temporary name, from which it gets its own.
+    fn complete(self, bytes: &[u8]) -> io::Result<NamedTempFile> {
+        if let Some(mut file) = self.unnamed {
+            give(&file, owner());
+            file.write_all(bytes)?;
+            // Not everywhere may a file be linked, such as under a filter of system calls.
+            if let Ok(name) = linked(&file, &self.folder) {
+                return Ok(NamedTempFile::from_parts(file, name));
+            }
+        }
+        // The error has a name that nobody knows.
+        let named = temporary(&self.folder).map_err(|error| io::Error::from(error.kind()))?;
+        give(named.as_file(), owner());
+        named.as_file().write_all(bytes)?;
+        Ok(named)
+    }
+}
+
+/// A file without a name, which only its owner reads.
+fn unnamed(folder: &Path) -> io::Result<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR)?.into())
+}
+
+/// Gives a file without a name a temporary one.
+fn linked(file: &File, folder: &Path) -> io::Result<TempPath> {
+    let link = |name: &Path| -> io::Result<()> {
+        let file = descriptor(file);
+        Ok(linkat(CWD, file, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
+    };
+    Ok(names().make_in(folder, link)?.into_temp_path())
+}
+
+/// A file with a temporary name, which is gone when it is dropped.
+fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
+    names().tempfile_in(folder)
+}
+
+/// Temporary names.
+fn names() -> Builder<'static, 'static> {
+    let mut names = Builder::new();
+    names.prefix(".agent-").suffix(".part");
+    names
 }
 
 /// Gives a file to this user and group if it is not theirs: a service may not even ask for it.
@@ -54,8 +110,8 @@ fn give(file: &File, owner: (u32, u32)) {
     }
 }
 
-pub(super) fn replace(mut temporary: NamedTempFile, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    temporary.write_all(bytes)?;
+pub(super) fn replace(part: PartFile, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = part.complete(bytes)?;
     // The mode that its owner has chosen; not that of a file which somebody else has put there.
     if let Ok(old) = fs::symlink_metadata(path)
         && old.is_file()
@@ -79,14 +135,14 @@ pub(super) fn replace(mut temporary: NamedTempFile, path: &Path, bytes: &[u8]) -
 }
 
 pub(super) fn number(
-    mut temporary: NamedTempFile,
+    part: PartFile,
     name: &NumberedName,
     bytes: &[u8],
 ) -> Result<PathBuf, OutputError> {
     let failed = |path: PathBuf, source| OutputError::Write { path, source };
-    if let Err(source) = temporary.write_all(bytes) {
-        return Err(failed(name.path(1), source));
-    }
+    let mut temporary = part
+        .complete(bytes)
+        .map_err(|source| failed(name.path(1), source))?;
     for number in 1..=MAX_UNNAMED {
         let path = name.path(number);
         temporary = match temporary.persist_noclobber(&path) {

@@ -9,7 +9,9 @@ use std::{
 };
 
 use super::{
-    Destination, Kind, Output, OutputError, part_file::owner, prepare_numbered, with_word,
+    Destination, Kind, Output, OutputError,
+    part_file::{NumberedName, PartFile, number, owner, replace},
+    prepare_numbered, with_word,
 };
 use crate::formats::Format;
 
@@ -52,6 +54,54 @@ fn an_older_file_stays_until_the_new_one_is_complete() {
     assert_eq!(fs::read(&path).unwrap(), b"new");
     let mode = fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o640);
+}
+
+#[test]
+fn an_agent_that_is_killed_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let named = prepare(&folder.path().join("x.pb.gz")).unwrap();
+    let numbered = prepare_numbered(folder.path(), Format::Svg, "agent-42").unwrap();
+    assert!(names_in(folder.path()).is_empty());
+    // Nothing is there that would have to be removed.
+    std::mem::forget((named, numbered));
+    assert!(names_in(folder.path()).is_empty());
+}
+
+fn part_file(folder: &Path, unnamed: Option<File>) -> PartFile {
+    PartFile {
+        folder: folder.into(),
+        unnamed,
+    }
+}
+
+#[test]
+fn files_that_always_have_a_name_are_made_when_they_are_complete() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.pb.gz");
+    let part = part_file(folder.path(), None);
+    replace(part, &path, b"new").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"new");
+    assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+    assert_eq!(names_in(folder.path()), ["x.pb.gz"]);
+}
+
+#[test]
+fn an_error_names_the_file_that_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let gone = folder.path().join("gone");
+    let other = tempfile::NamedTempFile::new().unwrap();
+    let read_only = File::open(other.path()).unwrap();
+    for part in [part_file(&gone, None), part_file(&gone, Some(read_only))] {
+        let name = NumberedName {
+            stem: folder.path().join("agent-42"),
+            ending: "svg",
+        };
+        let error = number(part, &name, b"new").unwrap_err().to_string();
+        let expected = format!("cannot write '{}' (", name.path(1).display());
+        assert!(error.starts_with(&expected), "{error}");
+        assert!(!error.contains(".part"), "{error}");
+    }
+    assert!(names_in(folder.path()).is_empty());
 }
 
 #[test]

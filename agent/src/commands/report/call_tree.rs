@@ -28,6 +28,15 @@ pub(super) struct Limits {
     pub(super) indent: usize,
 }
 
+/// With what stacks begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Roots {
+    /// With the function that no other has called.
+    Functions,
+    /// With their thread.
+    Threads,
+}
+
 /// A tree of calls.
 #[derive(Debug)]
 pub(super) struct CallTree {
@@ -112,10 +121,12 @@ struct Stacks {
 }
 
 impl Stacks {
-    fn of(profile: &Profile, named: &NamedFunctions) -> Self {
+    /// Those of a profile; where they begin with their threads, these are the indices of all of them.
+    fn of(profile: &Profile, named: &NamedFunctions, threads: Option<&[usize]>) -> Self {
         let mut stacks: Vec<(Vec<usize>, u64)> = Vec::with_capacity(profile.samples.len());
         for sample in &profile.samples {
-            let stack = named.stack(profile, sample).rev();
+            let thread = threads.map(|threads| threads[sample.thread.0 as usize]);
+            let stack = thread.into_iter().chain(named.stack(profile, sample).rev());
             stacks.push((stack.take(MAX_DEPTH).collect(), sample.value));
         }
         stacks.sort_unstable();
@@ -170,9 +181,10 @@ impl Stacks {
 }
 
 impl CallTree {
-    pub(super) fn new(profile: &Profile, limits: Limits) -> Self {
-        let named = NamedFunctions::of(profile);
-        let stacks = Stacks::of(profile, &named);
+    pub(super) fn new(profile: &Profile, roots: Roots, limits: Limits) -> Self {
+        let mut named = NamedFunctions::of(profile);
+        let threads = (roots == Roots::Threads).then(|| named.add_threads(profile));
+        let stacks = Stacks::of(profile, &named, threads.as_deref());
         let mut builder = Builder {
             tree: Self {
                 functions: named.functions,
@@ -311,7 +323,7 @@ mod tests {
 
     /// Rows as text, with values in samples.
     fn rows(profile: &Profile, limits: Limits) -> Vec<String> {
-        let tree = CallTree::new(profile, limits);
+        let tree = CallTree::new(profile, Roots::Functions, limits);
         let rows = tree.rows(limits.value);
         rows.iter()
             .map(|row| match row {
@@ -351,7 +363,7 @@ mod tests {
                 ..ALL
             },
         ] {
-            let tree = CallTree::new(&profile, limits);
+            let tree = CallTree::new(&profile, Roots::Functions, limits);
             let of = |children: &[usize]| -> u64 {
                 let children = children.iter();
                 children.map(|&child| tree.nodes[child].total).sum()

@@ -35,7 +35,7 @@ use crate::{
 pub fn run(options: &ReportOptions, default_folder: &Path) -> Result<ExitCode> {
     let sample_type = options.sample_type.as_deref();
     if let Some(profiles) = &options.diff {
-        return diff::run(profiles, &options.selection, sample_type);
+        return diff::run(profiles, &options.selection, sample_type, options.encoding);
     }
     let load = || -> Result<Loaded> {
         if options.files.is_empty() {

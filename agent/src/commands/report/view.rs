@@ -7,7 +7,7 @@ use std::{fmt, time::SystemTime};
 use console::{Style, Term};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::call_tree::{CallTree, Limits, Row};
+use super::call_tree::{CallTree, Limits, Roots, Row};
 use crate::{
     commands::{
         cli::ReportView,
@@ -71,9 +71,20 @@ impl fmt::Display for View<'_> {
             return Ok(());
         }
         let rows = self.options.lines.unwrap_or(TREE_ROWS);
+        let roots = if self.encoding.threads {
+            Roots::Threads
+        } else {
+            Roots::Functions
+        };
         let tree = Tree {
             full_file_names: self.encoding.full_file_names,
-            ..Tree::new(summary.shown_profile(), self.options, rows, self.width)
+            ..Tree::new(
+                summary.shown_profile(),
+                roots,
+                self.options,
+                rows,
+                self.width,
+            )
         };
         writeln!(formatter)?;
         tree.write(formatter, self.has_colours)
@@ -131,7 +142,13 @@ struct Tree {
 }
 
 impl Tree {
-    fn new(profile: &Profile, options: &ReportView, rows: usize, width: usize) -> Self {
+    fn new(
+        profile: &Profile,
+        roots: Roots,
+        options: &ReportView,
+        rows: usize,
+        width: usize,
+    ) -> Self {
         let total = profile.total_value();
         let unit = profile.kind.unit;
         let least = share_of(total, options.min_share.share());
@@ -143,7 +160,7 @@ impl Tree {
             indent: room / 2,
         };
         Self {
-            calls: CallTree::new(profile, limits),
+            calls: CallTree::new(profile, roots, limits),
             least,
             total,
             unit,
@@ -234,7 +251,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{profile::fixtures::example_profile, store::SkippedFiles};
+    use crate::{formats::FunctionNames, profile::fixtures::example_profile, store::SkippedFiles};
 
     fn loaded(file: &str) -> Loaded {
         let profile = example_profile(file);
@@ -288,6 +305,35 @@ mod tests {
             rows.last(),
             Some(&"  1.0%  0.04 s            … 2 more functions")
         );
+    }
+
+    #[test]
+    fn stacks_begin_with_their_threads_on_request() {
+        let loaded = loaded("/srv/app/main.py");
+        let options = options(false, true);
+        let view = View {
+            loaded: &loaded,
+            options: &options,
+            encoding: EncodeOptions {
+                threads: true,
+                function_names: FunctionNames::Module,
+                ..EncodeOptions::default()
+            },
+            width: 80,
+            has_colours: false,
+        };
+        let text = view.to_string();
+        let (_, tree) = text.split_once("call tree\n").unwrap();
+        // Behind the columns of numbers.
+        let names = tree.lines().map(|row| row.split_at(26).1);
+        let roots: Vec<_> = names.filter(|name| !name.starts_with([' ', '→'])).collect();
+        assert_eq!(roots[0], "MainThread (4242)", "{text}");
+        assert!(roots.contains(&"worker (4243)"), "{text}");
+        assert!(
+            !roots.contains(&"main.<module>  /srv/app/main.py:1"),
+            "{text}"
+        );
+        assert!(tree.contains("main.fib  /srv/app/main.py:7\n"), "{text}");
     }
 
     #[test]

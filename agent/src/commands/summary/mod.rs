@@ -12,7 +12,10 @@ mod table;
 pub(super) use self::{
     rank::{FunctionRow, Named, NamedFunctions, hottest_functions},
     share::percent,
-    table::{MIN_NAME_WIDTH, function_text, more_rows, name_and_place, name_width, subject_text},
+    table::{
+        MIN_NAME_WIDTH, function_text, in_tables, more_rows, name_and_place, name_width,
+        subject_text,
+    },
 };
 
 pub use self::table::Summary;

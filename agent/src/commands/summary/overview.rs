@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::{library::library, rank::busiest_processes, share::percent};
 use crate::{
-    profile::{FrameKind, Location, Memory, Process, Profile, Thread, Unit, Wait},
+    profile::{FrameKind, LeafMarkers, Location, Memory, Process, Profile, Thread, Unit, Wait},
     text::printable,
 };
 
@@ -27,6 +27,8 @@ pub(super) fn lines(profile: &Profile, width: usize) -> Vec<String> {
         waiting(profile),
         gil(profile),
         memory(profile),
+        marked("raised", profile, |markers| markers.exception),
+        locks(profile),
         shares("libraries", libraries(profile), profile),
         shares("threads", threads(profile), profile),
         shares("tasks", tasks(profile), profile),
@@ -121,6 +123,7 @@ fn running(profile: &Profile) -> Option<Line> {
         let value = values.get(code).copied()?;
         Some(format!("{name} {}", share(value, total)))
     });
+    let mut codes: Vec<_> = codes.collect();
     let (label, mut head) = if kind.is_foreign() || !kind.is_time_of_thread() {
         ("code", String::new())
     } else {
@@ -133,14 +136,16 @@ fn running(profile: &Profile) -> Option<Line> {
             ("CPU", busy.unwrap_or_default())
         }
     };
-    if collecting != 0 {
-        let gap = if head.is_empty() { "" } else { " " };
-        let _ = write!(head, "{gap}(GC {})", share(collecting, total));
-    }
-    if !head.is_empty() {
+    let collecting = (collecting != 0).then(|| format!("GC {}", share(collecting, total)));
+    if head.is_empty() {
+        codes.extend(collecting);
+    } else {
+        if let Some(collecting) = collecting {
+            let _ = write!(head, " ({collecting})");
+        }
         head.push_str(": ");
     }
-    Some((label, head, codes.collect()))
+    Some((label, head, codes))
 }
 
 /// A time as a share of that for which samples were taken, for example `65 %`.
@@ -197,6 +202,29 @@ fn memory(profile: &Profile) -> Option<Line> {
     let label = if is_written { "written" } else { "memory" };
     let rows = values.into_iter();
     let rows = rows.map(|(memory, value)| (memory.label().to_owned(), value));
+    shares(label, rows.collect(), profile)
+}
+
+/// For which locks threads waited, or which they released.
+fn locks(profile: &Profile) -> Option<Line> {
+    let is_wanted = profile.kind.is_about_locks();
+    is_wanted.then(|| marked("locks", profile, |markers| markers.lock))?
+}
+
+/// The shares of what markers above the stacks say.
+fn marked(
+    label: &'static str,
+    profile: &Profile,
+    said: impl Fn(LeafMarkers<'_>) -> Option<&str>,
+) -> Option<Line> {
+    let mut values = HashMap::<&str, u64>::new();
+    for sample in &profile.samples {
+        if let Some(text) = said(profile.leaf_markers(sample)) {
+            add(&mut values, text, sample.value);
+        }
+    }
+    let rows = values.into_iter();
+    let rows = rows.map(|(text, value)| (printable(text).into_owned(), value));
     shares(label, rows.collect(), profile)
 }
 

@@ -5,7 +5,10 @@ use std::{
     collections::{HashMap, HashSet},
 };
 
-use crate::profile::{FrameKind, Function, Line, Location, ProcessIndex, Profile, Sample};
+use crate::{
+    formats::thread_title,
+    profile::{FrameKind, Function, Line, Location, ProcessIndex, Profile, Sample},
+};
 
 /// Stands for all functions of an executable without symbols.
 const UNNAMED: &str = "[no symbol]";
@@ -122,6 +125,17 @@ impl NamedFunctions {
             functions,
             locations,
         }
+    }
+
+    /// Adds the threads of a profile, as what its functions are called by; returns the index of each.
+    pub(crate) fn add_threads(&mut self, profile: &Profile) -> Vec<usize> {
+        let first = self.functions.len();
+        let named = profile.threads.iter().map(|thread| Named {
+            name: thread_title(profile, thread),
+            place: String::new(),
+        });
+        self.functions.extend(named);
+        (first..self.functions.len()).collect()
     }
 
     /// The index of the function of a sample that runs or [waits](Profile::leaf_of).

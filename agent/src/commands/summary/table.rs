@@ -43,18 +43,8 @@ impl<'a> Summary<'a> {
     /// A summary as wide as standard error.
     #[must_use]
     pub fn new(profile: &'a Profile, options: EncodeOptions) -> Self {
-        let profile = if options.internals.are_in_tables() {
-            Cow::Borrowed(profile)
-        } else {
-            Cow::Owned(profile.without_interpreters())
-        };
-        // Functions have their first lines in any case.
-        let profile = match options.line_numbers {
-            LineNumbers::Hidden => Cow::Owned(profile.with_line_numbers(LineNumbers::Hidden)),
-            LineNumbers::Current | LineNumbers::First => profile,
-        };
         Self {
-            profile,
+            profile: in_tables(profile, options),
             width: terminal::width(&Term::stderr()),
             function_rows: None,
             full_file_names: options.full_file_names,
@@ -108,7 +98,7 @@ impl<'a> Summary<'a> {
                     plural(total, one, many)
                 },
                 kind.unit.text(self.profile.total_value()),
-                kind.words.total,
+                self.profile.total_words(),
                 standard_error(self.profile.losses.raise_variance),
             )
         } else if !self.profile.filtered_out.is_empty() {
@@ -264,6 +254,21 @@ impl<'a> Summary<'a> {
         }
         Ok(())
     }
+}
+
+/// The profile as tables show it: its frames of interpreters, and the names and lines of its functions.
+pub(crate) fn in_tables(profile: &Profile, options: EncodeOptions) -> Cow<'_, Profile> {
+    let profile = if options.internals.are_in_tables() {
+        Cow::Borrowed(profile)
+    } else {
+        Cow::Owned(profile.without_interpreters())
+    };
+    // Functions have their first lines in any case.
+    let profile = match options.line_numbers {
+        LineNumbers::Hidden => Cow::Owned(profile.with_line_numbers(LineNumbers::Hidden)),
+        LineNumbers::Current | LineNumbers::First => profile,
+    };
+    options.function_names.in_profile(profile)
 }
 
 /// What is behind a number with this variance; nothing where it is exact.

@@ -36,6 +36,9 @@ fn parts(state: &State) -> Vec<String> {
         kinds.push(format!("CPU {:.1}", waiting.for_cpu));
         kinds.push(format!("other {:.1}", waiting.otherwise));
         parts.push(format!("wait: {}", kinds.join(" ")));
+        if waiting.stopped > 0.0 {
+            parts.push(format!("stopped {:.1}", waiting.stopped));
+        }
     }
     if load.gc > 0.0 {
         let share = 100.0 * load.gc / load.cpus.max(f64::MIN_POSITIVE);

@@ -13,6 +13,7 @@
 mod batch;
 pub(super) mod choices;
 mod columns;
+mod figures;
 mod frames;
 mod history;
 mod keys;

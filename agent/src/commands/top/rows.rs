@@ -219,7 +219,7 @@ impl Activities {
             Activity::Runs => &mut self.runs,
             Activity::Runnable => &mut self.runnable,
             Activity::WaitsForGil => &mut self.waits_for_gil,
-            Activity::Waits => &mut self.waits,
+            Activity::Waits | Activity::Stopped => &mut self.waits,
             Activity::Idle => &mut self.idle,
         };
         *time += sample.value;

@@ -6,6 +6,7 @@ use crossterm::event::{KeyEvent, KeyEventKind};
 
 use super::{
     choices::{Detail, Event, Sort, View},
+    figures::{Load, Waiting},
     frames::{FunctionRef, Functions},
     history::{History, MAX_WINDOWS},
     keys::{self, Action, Move},
@@ -100,28 +101,6 @@ pub(super) struct Choices {
     pub(super) sort: Sort,
     /// Windows whose shares are shown.
     pub(super) windows: usize,
-}
-
-/// How busy the subject is.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Load {
-    /// CPUs in use, and of these the garbage collection.
-    pub(super) cpus: f64,
-    pub(super) gc: f64,
-    pub(super) samples_per_second: f64,
-    /// Share of the time in which a thread had the GIL; [`None`] where there is none.
-    pub(super) gil_held: Option<f64>,
-    /// Threads that waited for the GIL, for a CPU, and for something else; [`None`] where that was not
-    /// looked at.
-    pub(super) waiting: Option<Waiting>,
-}
-
-/// How many threads wait.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Waiting {
-    pub(super) for_gil: f64,
-    pub(super) for_cpu: f64,
-    pub(super) otherwise: f64,
 }
 
 impl State {
@@ -326,6 +305,7 @@ impl State {
                 for_gil: threads(Activity::WaitsForGil),
                 for_cpu: threads(Activity::Runnable),
                 otherwise: threads(Activity::Waits),
+                stopped: threads(Activity::Stopped),
             }),
         }
     }

@@ -48,6 +48,8 @@ pub(super) enum Activity {
     WaitsForGil,
     /// It waits for something else.
     Waits,
+    /// It is stopped by a signal, by a debugger, or frozen.
+    Stopped,
     /// It waits for work.
     Idle,
 }
@@ -115,6 +117,7 @@ impl Window {
                 None => Activity::Runs,
                 Some(Wait::Runnable) => Activity::Runnable,
                 Some(Wait::Gil) => Activity::WaitsForGil,
+                Some(Wait::Stopped) => Activity::Stopped,
                 Some(_) if is_idle(profile, sample) => Activity::Idle,
                 Some(_) => Activity::Waits,
             };

@@ -6,7 +6,7 @@
 //! | `/healthz` | whether the main loop responds |
 //! | `/readyz` | whether it samples |
 //! | `/quarantine` | JSON: files, processes and file systems that are left out for some minutes |
-//! | `/debug/pprof/profile?seconds=N` | a profile of the next N seconds; `event=` is what it measures, `cpu` by default; with `function_names=module` functions are named with their module; `pid=` or any label, as in `service_name=web`, selects processes |
+//! | `/debug/pprof/profile?seconds=N` | a profile of the next N seconds; `event=` is what it measures, `cpu` by default; with `function_names=module` functions are named with their module; `pid=` or any label, as in `service_name=web`, selects processes: 404 if there is none |
 //!
 //! The Unix socket has all of them. Over TCP there are the first three, and with a token the others,
 //! whose responses have names of functions, files and processes of all users.
@@ -30,7 +30,7 @@ pub use self::error::Error;
 pub use self::profile_query::ProfileQuery;
 pub use self::{
     quarantine::{PATH as QUARANTINE_PATH, QuarantineList, QuarantinedSubject},
-    request::{ProfileRequest, Request},
+    request::{NoSuchTarget, ProfileRequest, Request},
 };
 
 use std::{net::SocketAddr, path::Path};

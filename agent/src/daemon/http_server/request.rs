@@ -33,5 +33,10 @@ pub struct ProfileRequest {
     /// Only processes with these labels.
     pub labels: Vec<(String, String)>,
     /// Receives the profile.
-    pub reply: oneshot::Sender<Vec<u8>>,
+    pub reply: oneshot::Sender<Result<Vec<u8>, NoSuchTarget>>,
 }
+
+/// No profiled process is what a client asks for; why, in a sentence for it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NoSuchTarget(pub String);

@@ -124,7 +124,7 @@ async fn profile(
     };
     let began = Instant::now();
     match ask(&sender.requests, ask_for, duration + BUILD_TIMEOUT).await {
-        Some(pprof) => {
+        Some(Ok(pprof)) => {
             let headers = [
                 (header::CONTENT_TYPE, "application/octet-stream"),
                 (
@@ -134,6 +134,7 @@ async fn profile(
             ];
             (headers, pprof).into_response()
         }
+        Some(Err(why)) => (StatusCode::NOT_FOUND, format!("{why}\n")).into_response(),
         None if began.elapsed() < duration => {
             let message = "too many profiles are in progress: try again later\n";
             (StatusCode::TOO_MANY_REQUESTS, message).into_response()

@@ -13,7 +13,8 @@ use tokio::{
 };
 
 use super::{
-    Error, Listener, MAX_TCP_CONNECTIONS, QuarantineList, Request, connections::REQUEST_TIMEOUT,
+    Error, Listener, MAX_TCP_CONNECTIONS, NoSuchTarget, QuarantineList, Request,
+    connections::REQUEST_TIMEOUT,
 };
 use crate::{
     config::{HttpServer, SocketPath},
@@ -120,6 +121,10 @@ fn respond(request: Request) {
         }
         Request::Health(reply) => drop(reply.send(())),
         Request::Profile(request) if request.pid == Some(13) => drop(request.reply),
+        Request::Profile(request) if request.pid == Some(14) => {
+            let why = NoSuchTarget("there is no process 14".to_owned());
+            drop(request.reply.send(Err(why)));
+        }
         Request::Profile(request) => {
             let text = format!(
                 "{} {:?} {:?} {:?} {:?}",
@@ -129,7 +134,7 @@ fn respond(request: Request) {
                 request.pid,
                 request.labels
             );
-            drop(request.reply.send(text.into_bytes()));
+            drop(request.reply.send(Ok(text.into_bytes())));
         }
     }
 }
@@ -174,6 +179,8 @@ async fn invalid_requests_are_rejected() {
     }
     assert_eq!(server.get("/debug/pprof/profile?pid=13").await.0, 429);
     assert_eq!(server.get("/elsewhere").await.0, 404);
+    let (status, body) = server.get("/debug/pprof/profile?pid=14").await;
+    assert_eq!((status, &*body), (404, "there is no process 14\n"));
 }
 
 #[tokio::test]

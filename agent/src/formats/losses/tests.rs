@@ -16,11 +16,13 @@ fn each_loss_is_a_sentence() {
         names_only: 3,
         unread_files: 1,
         untimed_samples: 7,
+        given_back: 1_234_567_890,
         ..Losses::default()
     };
     let filtered_out = FilteredOut {
         other_threads: 40,
         without_gil: 1,
+        in_imports: 2,
         idle_ns: 12_345_678_901,
     };
     assert_eq!(
@@ -28,6 +30,8 @@ fn each_loss_is_a_sentence() {
         [
             "40 samples are of other threads, and filtered out.",
             "1 sample is of threads that did not hold the GIL, and filtered out.",
+            "2 exceptions inside the import system are left out: they count where code imports, or not \
+             at all if the import system catches them.",
             "12 samples were lost: the ring buffer was full.",
             "1 stack was truncated: only the 256 frames at either end are kept.",
             "2 Python frames have no name: the code object is unknown.",
@@ -36,6 +40,7 @@ fn each_loss_is_a_sentence() {
             "1 file was not read for names and lines: it would have taken too long.",
             "7 samples are not in the chart: it ends early, as only the times of 1,000,000 samples \
              are kept.",
+            "1234.6 MB of resident memory was given back meanwhile, and not taken off.",
             "idle threads: 12.35 s left out (--idle shows them)",
         ]
     );
@@ -54,6 +59,7 @@ fn sentences_can_be_read_again() {
     for (number, counter) in (5..).zip(Losses::COUNTERS) {
         *counter(&mut losses) = number;
     }
+    losses.given_back = 1_234_500_000;
     for (number, counter) in (20..).zip(UnwindLosses::ALL) {
         *counter(&mut losses.unwind) = number;
     }
@@ -83,6 +89,8 @@ fn other_text_is_ignored() {
         "idle threads: 1 s left out (--idle shows them)",
         "idle threads: 99999999999999.00 s left out (--idle shows them)",
         "idle threads: 1.é s left out (--idle shows them)",
+        "1.25 MB of resident memory was given back meanwhile, and not taken off.",
+        "x.5 MB of resident memory was given back meanwhile, and not taken off.",
     ] {
         read(sentence, &mut filtered_out, &mut losses);
     }

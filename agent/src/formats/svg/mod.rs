@@ -108,7 +108,7 @@ fn subtitle(profile: &Profile) -> String {
         ValueSource::Count => format!("{} samples", profile.total()),
         ValueSource::Value => {
             let value = profile.kind.unit.text(profile.total_value());
-            format!("{value} {}", profile.kind.words.total)
+            format!("{value} {}", profile.total_words())
         }
     };
     let duration = profile.duration.as_secs_f64();

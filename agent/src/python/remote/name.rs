@@ -42,8 +42,22 @@ pub(crate) fn read_text<M: UserMemory>(
 ) -> Result<Option<(Text, Vec<u8>)>, Fault> {
     // The low bits are a tag from 3.14 on.
     let object = UserAddr(memory.word(root.field(layout.frame.locals))? & !7);
+    of_thread(memory, scratch, layout, object)
+}
+
+/// The name of a `threading.Thread`, not decoded; [`None`] where it has none.
+///
+/// # Errors
+///
+/// [`Fault`] when the object cannot be read.
+pub(super) fn of_thread<M: UserMemory>(
+    memory: &M,
+    scratch: &mut Scratch,
+    layout: &Layout,
+    thread: UserAddr,
+) -> Result<Option<(Text, Vec<u8>)>, Fault> {
     let mut attributes = Attributes::new();
-    attributes.begin(memory, scratch, layout, object)?;
+    attributes.begin(memory, scratch, layout, thread)?;
     for _ in 0..MAX_ATTRIBUTES {
         let Some(value) = attributes.step(memory, scratch, layout, NAME)? else {
             continue;

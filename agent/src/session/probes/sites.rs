@@ -12,6 +12,10 @@ use crate::{process::maps::FileId, python::ProbeSite};
 /// Most places: each is an open file, and breakpoints in all processes that map it.
 const MAX_PLACES: usize = 256;
 
+/// Most processes with probes of their own. The kernel asks each of them at each call of the function in all others, which
+/// takes some 0.1 µs; and to take the probes of one away takes a second.
+const MAX_PROCESSES: usize = 16;
+
 /// Most processes of a place of which one has to open the file.
 const MAX_OPENERS: usize = 8;
 
@@ -67,24 +71,40 @@ impl ProbeSites {
         self.0.subject
     }
 
-    /// Adds a process, or replaces what was known of it.
-    pub(in crate::session) fn set(&self, pid: u32, sites: &[ProbeSite]) {
+    /// Adds a process, or replaces what was known of it; [`false`] where others have the probes that there may be.
+    pub(in crate::session) fn set(&self, pid: u32, sites: &[ProbeSite]) -> bool {
         let places = sites.iter().filter_map(|site| {
             let file = site.mapping.file.as_ref()?;
             Some((self.place(pid, file.id), site.clone()))
         });
-        self.all().set(pid, places.collect(), self.0.subject);
+        let mut all = self.all();
+        if !self.has_room(&all, pid) {
+            return false;
+        }
+        all.set(pid, places.collect(), self.0.subject);
+        true
     }
 
-    /// Adds a process that is a copy of another one.
-    pub(in crate::session) fn copy(&self, pid: u32, original: u32) {
+    /// Adds a process that is a copy of another one; [`false`] where that has probes and there is no room for more.
+    pub(in crate::session) fn copy(&self, pid: u32, original: u32) -> bool {
         let mut all = self.all();
-        if let Some(mut places) = all.processes.get(&original).cloned() {
-            for (place, _) in &mut places {
-                *place = self.place(pid, place.file);
-            }
-            all.set(pid, places, self.0.subject);
+        let Some(mut places) = all.processes.get(&original).cloned() else {
+            return true;
+        };
+        if !self.has_room(&all, pid) {
+            return false;
         }
+        for (place, _) in &mut places {
+            *place = self.place(pid, place.file);
+        }
+        all.set(pid, places, self.0.subject);
+        true
+    }
+
+    /// Whether a process can be added.
+    fn has_room(&self, all: &Sites, pid: u32) -> bool {
+        let is_full = all.processes.len() >= MAX_PROCESSES;
+        !self.0.of_processes || !is_full || all.processes.contains_key(&pid)
     }
 
     fn place(&self, pid: u32, file: FileId) -> Place {
@@ -207,6 +227,25 @@ mod tests {
         assert_eq!(places[0].1[0].0, 3);
         sites.remove(3);
         assert!(sites.changed().expect("none").is_empty());
+    }
+
+    #[test]
+    fn probes_of_processes_of_their_own_are_few() {
+        for of_processes in [true, false] {
+            let sites = ProbeSites::new("allocations", of_processes);
+            let pids = 1..=u32::try_from(MAX_PROCESSES).unwrap();
+            assert!(pids.clone().all(|pid| sites.set(pid, &[site(7)])));
+            assert_eq!(sites.set(100, &[site(7)]), !of_processes);
+            assert_eq!(sites.copy(101, 1), !of_processes);
+            assert!(
+                sites.copy(102, 100 + u32::from(of_processes) * 100),
+                "it has none"
+            );
+            // One that has them keeps them, and one that ends makes room.
+            assert!(sites.set(1, &[site(8)]));
+            sites.remove(1);
+            assert!(sites.set(100, &[site(7)]));
+        }
     }
 
     #[test]

@@ -18,6 +18,12 @@ impl Labels {
         self.0.get(name).map(String::as_str)
     }
 
+    /// Names and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let labels = self.0.iter();
+        labels.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// Those of the series of all processes whose own series are too many.
     #[must_use]
     pub fn other() -> Self {

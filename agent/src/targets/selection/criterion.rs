@@ -93,8 +93,7 @@ impl Criterion {
                 })
             }
             Self::Unit(value) => {
-                let has_kind = UNITS.iter().any(|suffix| value.ends_with(suffix));
-                let suffix = if has_kind { "" } else { ".service" };
+                let suffix = if stem(value) == value { ".service" } else { "" };
                 let wanted = format!("{value}{suffix}");
                 units(&process.cgroup).any(|unit| unit == wanted)
             }
@@ -139,7 +138,38 @@ impl Criterion {
                 id.into_iter().collect()
             }
             Self::Pod(_) => pods.names(&process.cgroup),
-            Self::Cgroup(_) => vec![process.cgroup.path.clone()],
+            Self::Cgroup(_) => groups(&process.cgroup.path),
+        }
+    }
+
+    /// What of a name, or of what was looked for, tells whether the one could have been meant by the other: not what
+    /// many names have in common.
+    pub(super) fn compared(&self, name: &str) -> String {
+        let part = match self {
+            Self::Name(_) => return name.replace(['*', '?'], "").to_lowercase(),
+            Self::Unit(_) => stem(name),
+            Self::Container(_) => name.get(..ID_DIGITS).unwrap_or(name),
+            Self::Pod(_) => name,
+            Self::Cgroup(_) => stem(
+                name.trim_end_matches('/')
+                    .rsplit('/')
+                    .next()
+                    .unwrap_or(name),
+            ),
+        };
+        part.to_lowercase()
+    }
+
+    /// A sentence about what shows that which could be looked for.
+    pub(super) fn advice(&self) -> &'static str {
+        match self {
+            Self::Name(_) => "`agent top` shows what runs",
+            Self::Unit(_) => "`systemctl list-units` shows units",
+            Self::Container(_) => {
+                "`docker ps`, `podman ps` or `crictl ps` shows containers with their ids"
+            }
+            Self::Pod(_) => "`crictl pods` or `kubectl get pods` shows pods",
+            Self::Cgroup(_) => "`systemd-cgls` shows control groups",
         }
     }
 }
@@ -154,6 +184,22 @@ impl fmt::Display for Criterion {
 /// A name as it is shown.
 pub(super) fn shown(name: &str) -> String {
     shortened(&printable(name), NAME_WIDTH).into_owned()
+}
+
+/// The name of a unit without its suffix.
+fn stem(name: &str) -> &str {
+    let stem = UNITS.iter().find_map(|suffix| name.strip_suffix(suffix));
+    stem.unwrap_or(name)
+}
+
+/// The path of a control group and those around it, but for the root.
+fn groups(path: &str) -> Vec<String> {
+    let ends = path.match_indices('/').map(|(at, _)| at).skip(1);
+    let groups = ends.chain([path.len()]).map(|end| &path[..end]);
+    groups
+        .filter(|group| group.len() > 1)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Units and slices of the host: names in containers are claims.
@@ -261,6 +307,35 @@ mod tests {
         let pod = process(&path, &[]);
         assert!(matches(Criterion::Pod, uid, &pod));
         assert!(!matches(Criterion::Pod, "6f1c1c5e", &pod));
+    }
+
+    #[test]
+    fn names_that_could_have_been_meant_are_compared_without_what_many_have() {
+        let group = Criterion::Cgroup(String::new());
+        let inner = process("/system.slice/web.service/inner", &[]);
+        assert_eq!(
+            group.names_of(&inner, &mut PodNames::default()),
+            [
+                "/system.slice",
+                "/system.slice/web.service",
+                "/system.slice/web.service/inner"
+            ]
+        );
+        assert!(
+            group
+                .names_of(&process("/", &[]), &mut PodNames::default())
+                .is_empty()
+        );
+        assert_eq!(group.compared("/system.slice/web.service/"), "web");
+        assert_eq!(
+            Criterion::Unit(String::new()).compared("Web.service"),
+            "web"
+        );
+        assert_eq!(
+            Criterion::Container(String::new()).compared(ID),
+            "0123456789ab"
+        );
+        assert_eq!(Criterion::Name(String::new()).compared("W*rker?"), "wrker");
     }
 
     #[test]

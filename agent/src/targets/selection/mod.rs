@@ -83,7 +83,7 @@ pub enum SelectionError {
         count: usize,
     },
     /// No process is like this.
-    #[error("no process matches {criterion}{}", hint(closest))]
+    #[error("no process matches {criterion}: {}{}", meant(closest), criterion.advice())]
     NoMatch {
         /// What was looked for.
         criterion: Criterion,
@@ -114,15 +114,15 @@ pub enum SelectionError {
     },
 }
 
-fn hint(closest: &[(String, u32)]) -> String {
-    if closest.is_empty() {
-        return ": `ps` shows what runs".to_owned();
-    }
+/// For example `did you mean web (process 7) or wep (process 8)? `.
+fn meant(closest: &[(String, u32)]) -> String {
     let names = closest
         .iter()
         .map(|(name, pid)| format!("{} (process {pid})", shown(name)));
-    let verb = if closest.len() == 1 { "is" } else { "are" };
-    format!("; closest {verb} {}", list(&names.collect::<Vec<_>>()))
+    match names.collect::<Vec<_>>().join(" or ") {
+        names if names.is_empty() => names,
+        names => format!("did you mean {names}? "),
+    }
 }
 
 /// For example `a, b, c`.
@@ -252,11 +252,11 @@ fn closest(
     running: &[RunningProcess],
     pods: &mut PodNames,
 ) -> Vec<(String, u32)> {
-    let wanted = criterion.value().replace(['*', '?'], "").to_lowercase();
+    let wanted = criterion.compared(criterion.value());
     let mut rated: Vec<(f64, String, u32)> = Vec::new();
     for process in running {
         for name in criterion.names_of(process, pods) {
-            let similarity = strsim::jaro_winkler(&wanted, &name.to_lowercase());
+            let similarity = strsim::jaro_winkler(&wanted, &criterion.compared(&name));
             let is_new = rated.iter().all(|(_, other, _)| *other != name);
             if similarity >= SIMILAR && is_new {
                 rated.push((similarity, name, process.pid));
@@ -322,12 +322,62 @@ mod tests {
         let names = ["gunicorn", "nginx", "guvcorn"];
         assert_eq!(
             found(&by_name(&[], &["gunicron*"]), &names).unwrap_err(),
-            "no process matches --name gunicron*; closest are gunicorn (process 10), guvcorn (process 12)"
+            "no process matches --name gunicron*: did you mean gunicorn (process 10) or guvcorn (process 12)? \
+             `agent top` shows what runs"
         );
         assert_eq!(
             found(&by_name(&[], &["zzz"]), &names).unwrap_err(),
-            "no process matches --name zzz: `ps` shows what runs"
+            "no process matches --name zzz: `agent top` shows what runs"
         );
+    }
+
+    #[test]
+    fn each_option_says_what_shows_what_it_selects() {
+        let id = "0123456789abcdef".repeat(4);
+        let groups = [
+            "/system.slice/web.service".to_owned(),
+            "/system.slice/dbus.service".to_owned(),
+            format!("/docker/{id}"),
+            "/kubepods/pod6f1c1c5e-0b0a-4d2e-9a1f-0123456789ab".to_owned(),
+        ];
+        let running = (10..).zip(&groups).map(|(pid, path)| RunningProcess {
+            pid,
+            cgroup: crate::process::cgroup::Cgroup::parse(format!("0::{path}\n").as_bytes()),
+            ..RunningProcess::default()
+        });
+        let running: Vec<_> = running.collect();
+        for (criterion, expected) in [
+            (
+                Criterion::Unit("webb".to_owned()),
+                "--unit webb: did you mean web.service (process 10)? `systemctl list-units` shows units",
+            ),
+            (
+                Criterion::Unit("zzz".to_owned()),
+                "--unit zzz: `systemctl list-units` shows units",
+            ),
+            (
+                Criterion::Container("0123456789ac".to_owned()),
+                "--container 0123456789ac: did you mean 0123456789ab (process 12)? `docker ps`, `podman ps` or \
+                 `crictl ps` shows containers with their ids",
+            ),
+            (
+                Criterion::Pod("6f1c1c5e-0b0a-4d2e-9a1f-0123456789ac".to_owned()),
+                "--pod 6f1c1c5e-0b0a-4d2e-9a1f-0123456789ac: did you mean \
+                 6f1c1c5e-0b0a-4d2e-9a1f-0123456789ab (process 13)? `crictl pods` or `kubectl get pods` shows pods",
+            ),
+            (
+                Criterion::Cgroup("system.slice/webb.service".to_owned()),
+                "--cgroup system.slice/webb.service: did you mean /system.slice/web.service (process 10)? \
+                 `systemd-cgls` shows control groups",
+            ),
+        ] {
+            let selection = ProcessSelection {
+                criteria: vec![criterion],
+                ..ProcessSelection::default()
+            };
+            let message = selection.find_in(&running).unwrap_err().to_string();
+            assert_eq!(message, format!("no process matches {expected}"));
+        }
     }
 
     #[test]

@@ -217,7 +217,7 @@ impl OutsideVisits {
             short_ns: 0,
             left_ns: 0,
             is_traced: 0,
-            reserved: 0,
+            is_unchanged: 0,
         };
         let seen = Seen {
             tgid: pid,

@@ -9,7 +9,7 @@ use agent_common::{
 
 use super::{PassError, Passer, away::TracedSample};
 use crate::threads::{
-    batch::{BlockedThread, RunningThread},
+    batch::{BlockedThread, KeptWaiting, RunningThread},
     gil::{GilHolders, GilWait, Holder},
     known_thread::{Shown, Wait},
 };
@@ -95,6 +95,10 @@ impl Passer {
         } else {
             holders.holder(tgid, wait.gil)
         };
+        let kept = KeptWaiting {
+            tid: waiting.tid,
+            is_stopped,
+        };
         let of_gil = |sample| Sample {
             kind: ProfileKind::GIL,
             ..sample
@@ -105,20 +109,21 @@ impl Passer {
                 if let Some((known, reason)) = known.and_then(|it| Some((it, it.waits_with_gil()?)))
                 {
                     let sample = known.sample(waiting.time_ns, waiting.value, reason);
-                    self.batch.gil_waits.push((of_gil(sample), waiting.tid));
+                    self.batch.gil_waits.push((of_gil(sample), kept));
                 } else {
                     // It runs, or has got the GIL since its stack was read.
                     self.batch.blocked.push(BlockedThread {
                         tgid,
                         holder: holding,
-                        tid: waiting.tid,
+                        waiting: kept,
                         elapsed_ns: waiting.value,
                     });
                 }
             }
             // It is free, or the thread has got it since: it is being handed over.
             Holder::Nobody | Holder::Thread(_) => {
-                self.batch.gil_waits.push((of_gil(*waiting), 0));
+                let nobody = KeptWaiting::default();
+                self.batch.gil_waits.push((of_gil(*waiting), nobody));
             }
             Holder::Unknown => {
                 let unknown = Sample {
@@ -130,7 +135,7 @@ impl Passer {
                     wait: WaitReason::NONE,
                     ..of_gil(*waiting)
                 };
-                self.batch.gil_waits.push((unknown, waiting.tid));
+                self.batch.gil_waits.push((unknown, kept));
             }
         }
     }

@@ -4,7 +4,10 @@
 use agent_common::{maps::LockWait, record::WaitReason};
 
 use super::{Passer, reading::Read};
-use crate::threads::{deadlocks::OwnedLock, known_thread::Shown, locks::FoundLock};
+use crate::{
+    profile::STOPPED,
+    threads::{deadlocks::OwnedLock, known_thread::Shown, locks::FoundLock},
+};
 
 impl Passer {
     /// The name of the lock for which a thread was proved to wait, if it is known.
@@ -52,7 +55,9 @@ impl Passer {
         };
         let waits = |tid: &u32, owned: &OwnedLock| {
             self.threads.get(tid).is_some_and(|known| {
-                known.shown == Shown::Waiting(WaitReason::LOCK)
+                let waits = matches!(known.shown, Shown::Waiting(WaitReason::LOCK | STOPPED));
+                waits
+                    && known.reason == WaitReason::LOCK
                     && known.stack.is_some()
                     && known.visit.switches == owned.switches
                     && known.visit.tgid == owned.process

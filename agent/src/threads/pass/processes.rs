@@ -33,7 +33,7 @@ impl Passer {
         let opened = if !is_known || workers.is_quarantined(&Subject::stacks(tgid)) {
             None
         } else {
-            let locks = self.locks.unwrap_or(LockNaming::WithoutAddresses);
+            let locks = self.locks.unwrap_or(LockNaming::WithoutIdentities);
             match self.processes.remove(&tgid) {
                 Some(mut process) => process.update(tgid, maps, gils).then_some(process),
                 None => VisitedProcess::open(tgid, maps, gils, locks),

@@ -51,7 +51,7 @@ impl Passer {
                 self.read_chunk(chunk, &mut again)?;
             } else {
                 for changed in chunk {
-                    self.give_up(changed.visit.tid);
+                    self.put_off(changed.visit.tid);
                 }
             }
         }
@@ -246,7 +246,7 @@ impl Passer {
     }
 
     /// The stack of a thread could not be proved.
-    fn give_up(&mut self, tid: u32) {
+    pub(super) fn give_up(&mut self, tid: u32) {
         self.shared.status.add_unproved();
         self.shared.visits().forget(tid);
         if let Some(known) = self.threads.get_mut(&tid) {
@@ -256,7 +256,7 @@ impl Passer {
 }
 
 /// Whether a thread did not run between two visits, before and after its memory was read.
-fn did_not_run(before: &ThreadVisit, after: &ThreadVisit) -> bool {
+pub(super) fn did_not_run(before: &ThreadVisit, after: &ThreadVisit) -> bool {
     after.on_cpu == 0
         && after.switches == before.switches
         && after.start_time_ns == before.start_time_ns

@@ -93,6 +93,7 @@ impl Passer {
         } else {
             reason
         };
+        shared.status.add_read();
         let lock = (locks.is_some() && reason == WaitReason::LOCK)
             .then(|| process.lock(&details.registers, thread_id, walker.scratch()))
             .flatten();

@@ -21,14 +21,19 @@ impl Passer {
         time_ns: u64,
         elapsed_ns: u64,
     ) {
-        let Some(known) = self.threads.get(&head.tid) else {
+        let Some(known) = self.threads.get_mut(&head.tid) else {
             // One of more than are remembered.
             let unknown = KnownThread::new(*head);
             let sample = unknown.sample(time_ns, elapsed_ns, WaitReason::OTHER);
             self.batch.samples.push(sample);
             return;
         };
+        if known.owes(elapsed_ns) {
+            return;
+        }
         let wait = known.shown_wait();
+        let owed_ns = wait.map_or(0, |_| known.take_owed());
+        let elapsed_ns = elapsed_ns.saturating_add(owed_ns);
         if let Some(times) = &self.records.gil_times {
             let holds = holders.holds(head.tgid, head.tid) == Some(true);
             let waits = !holds && wait.is_some_and(Wait::is_to_run);

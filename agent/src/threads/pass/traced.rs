@@ -16,11 +16,13 @@ use super::{
     away::{Away, TracedSample},
 };
 use crate::{
+    profile::STOPPED,
     python::gil::Gil,
     threads::{
         batch::LockWaitSample,
         gil::{GilHolders, GilWait, HolderPointer},
         locks::NamedLock,
+        reason::is_stopped,
         traced_waits::TracedWait,
     },
 };
@@ -101,6 +103,10 @@ impl Passer {
         };
         if *state == 0 {
             // It does not wait.
+            return Some(away);
+        }
+        if is_stopped(*state) {
+            away.sample.wait = STOPPED;
             return Some(away);
         }
         self.open_process(sample.tgid)?;

@@ -1,4 +1,4 @@
-use super::{Abi, FileKind, SystemCall, ThreadAtRest, reason};
+use super::{Abi, FileKind, SystemCall, ThreadAtRest, is_stopped, reason};
 use crate::python::gil::{GilLocation, GilWords};
 use agent_common::{
     memory::{Fault, UserAddr, UserMemory},
@@ -296,6 +296,18 @@ fn other_architectures_have_their_own_numbers() {
     ] {
         let thread = in_call(abi, number, first);
         assert_eq!(of(thread), expected, "{abi:?} {number}");
+    }
+}
+
+#[test]
+fn the_state_says_whether_a_thread_is_stopped() {
+    // Stopped by a signal, as the kernel has it with `TASK_WAKEKILL`, traced, and frozen.
+    for state in [0x4, 0x104, 0x8, 0x8000] {
+        assert!(is_stopped(state), "{state:#x}");
+    }
+    // Running, interruptible, with `TASK_FREEZABLE`, uninterruptible, idle.
+    for state in [0, 0x1, 0x2001, 0x2, 0x402] {
+        assert!(!is_stopped(state), "{state:#x}");
     }
 }
 

@@ -26,7 +26,7 @@ use super::{
         whole::{self, Kind, Location},
     },
     Host, PROFILES, RATE, SECOND, SOCKET, assert_busy, count, cpu_time, get_at_socket, profiles,
-    request_status_and_body, service, times_run, wait_for_cpu, with_exporters,
+    request_at_socket, request_status_and_body, service, times_run, wait_for_cpu, with_exporters,
 };
 
 /// Stops a process with a single thread: the CPU time that it has used, which is all that it will use, and how often it
@@ -216,6 +216,15 @@ fn a_profile_of_one_process_can_be_requested() {
         let ids: Vec<_> = profile.threads().iter().map(|thread| thread.id).collect();
         assert_eq!(ids, [requested.pid()], "{filter}");
     }
+    let socket = host.folder.path().join(SOCKET);
+    let path = "/debug/pprof/profile?seconds=300&service_name=askde-for";
+    let (status, body) = request_at_socket(&socket, path);
+    let body = String::from_utf8(body).unwrap();
+    assert_eq!(status, "404", "{body}");
+    assert!(
+        body.starts_with("no profiled process has service_name=askde-for: "),
+        "{body}"
+    );
     drop(other);
 }
 
@@ -371,16 +380,22 @@ fn a_killed_agent_leaves_no_bpf_programs_in_the_kernel() {
 fn check_config_validates_a_configuration_without_sampling() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("agent.yaml");
-    let check = |text: &str| {
+    let check_with = |text: &str, (variable, value): (&str, &str)| {
         fs::write(&file, text).unwrap();
         let mut agent = Command::new(env!("CARGO_BIN_EXE_agent"));
         agent.args(["run", "--check-config", "--config", file.to_str().unwrap()]);
+        child::without_variables_of_tests(&mut agent).env(variable, value);
         let output = agent.output().unwrap();
         let messages = String::from_utf8(output.stderr).unwrap();
         (output.status.success(), messages)
     };
+    let check = |text| check_with(text, ("AGENT_SERVICE_HOST", "10.96.0.7"));
     assert_eq!(check("window: 10s\n"), (true, String::new()));
     let (is_valid, messages) = check("widow: 10s\n");
     assert!(!is_valid);
     assert!(messages.contains("(did you mean `window`?)"), "{messages}");
+    let (is_valid, messages) = check_with("", ("AGENT_WIDOW", "10s"));
+    assert!(is_valid, "{messages}");
+    let warning = "agent: the environment variable AGENT_WIDOW configures nothing: did you mean AGENT_WINDOW?\n";
+    assert_eq!(messages, warning);
 }

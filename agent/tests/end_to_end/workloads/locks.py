@@ -83,6 +83,10 @@ def in_unnamed(lock):
         pass
 
 
+def in_join(thread):
+    thread.join()
+
+
 def expect(thread, name, lock):
     sys.stdout.write("%s\t%s (%s)\n" % (thread, name, type(lock).__name__))
 
@@ -101,6 +105,9 @@ if __name__ == "__main__":
     unnamed[0].acquire()
     sys.stdout.write("in_unnamed\tLock\n")
     truth.start("in_unnamed", in_unnamed, unnamed[0])
+    joined = [truth.start("joined", time.sleep, 1000)]
+    sys.stdout.write('in_join\tThread "joined"\n')
+    truth.start("in_join", in_join, joined[0])
     # All of them wait.
     time.sleep(0.3)
     truth.ready()

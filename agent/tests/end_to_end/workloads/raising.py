@@ -1,9 +1,12 @@
 """Raises exceptions: as many as the line of the input says, of each kind and in each place.
 
+Told to import, it imports modules and names that do not exist, as often, in three ways.
+
 Told to be fast, it raises for two seconds, doing something else in between, and prints how many turns that were, their
 CPU time, and that of as many turns without exceptions between them.
 """
 
+import importlib
 import os
 import sys
 import threading
@@ -74,6 +77,18 @@ def raise_all(count):
         catch(end_iteration)
 
 
+def import_missing():
+    import no_such_module
+
+
+def import_missing_name():
+    from json import no_such_name
+
+
+def import_by_name():
+    importlib.import_module("no_such_module")
+
+
 def work():
     total = 0
     for number in range(600):
@@ -109,6 +124,12 @@ def main():
         words = line.split()
         if words[0] == "fast":
             print("%d %f %f" % raise_fast())
+        elif words[0] == "import":
+            for _ in range(int(words[1])):
+                catch(import_missing)
+                catch(import_missing_name)
+                catch(import_by_name)
+            print("done")
         elif words[0] == "fork":
             child = os.fork()
             if child == 0:

@@ -1,4 +1,6 @@
-"""As many threads as the argument says, each of which sleeps again and again."""
+"""As many threads as the first argument says, each of which sleeps again and again, for as many seconds as the second
+one says.
+"""
 
 import sys
 import threading
@@ -8,7 +10,7 @@ import truth
 
 def sleeps():
     while True:
-        time.sleep(0.5)
+        time.sleep(float(sys.argv[2]))
 
 
 threading.stack_size(128 << 10)

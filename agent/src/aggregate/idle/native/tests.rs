@@ -5,7 +5,7 @@ use super::NativeFunctions;
 /// Whether a thread is idle with these functions, from the leaf on, each `name@executable`; without a
 /// name the executable has no symbols.
 fn idle(wait: WaitReason, frames: &[&str]) -> bool {
-    let mut functions = NativeFunctions::new(wait);
+    let mut functions = NativeFunctions::new(wait, false);
     let decided = frames.iter().find_map(|frame| {
         let (name, executable) = frame.split_once('@').unwrap();
         let name = Some(name).filter(|name| !name.is_empty());

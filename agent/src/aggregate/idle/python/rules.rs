@@ -269,22 +269,6 @@ pub(super) const RULES: &[Rule] = &[
             ]),
         ],
     ),
-    // The end of child processes.
-    rule(
-        CHILD,
-        &[
-            Many(&[
-                ("*", "multiprocessing/connection.py"),
-                ("select", "selectors.py"),
-            ]),
-            One(&[
-                ("poll", "multiprocessing/popen_fork.py"),
-                ("wait", "multiprocessing/popen_fork.py"),
-            ]),
-            Many(&[("wait", "multiprocessing/popen_fork.py")]),
-            One(&[("join", "multiprocessing/process.py")]),
-        ],
-    ),
     // Celery.
     rule(
         READY,

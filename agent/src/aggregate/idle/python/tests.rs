@@ -294,21 +294,22 @@ fn servers_of_processes_are_idle_without_requests() {
     ));
 }
 
+/// As who joins a thread, or waits for a program.
 #[test]
-fn who_joins_child_processes_is_idle() {
+fn who_waits_for_the_end_of_a_process_is_not_idle() {
     let join = [
         "Popen.poll@multiprocessing/popen_fork.py",
         "Popen.wait@multiprocessing/popen_fork.py",
         "BaseProcess.join@multiprocessing/process.py",
     ];
-    assert!(idle(WaitReason::CHILD, &join));
+    assert!(!idle(WaitReason::CHILD, &join));
     let timed = [
         "PollSelector.select@selectors.py",
         "wait@multiprocessing/connection.py",
         join[1],
         join[2],
     ];
-    assert!(idle(WaitReason::POLL, &timed));
+    assert!(!idle(WaitReason::POLL, &timed));
     assert!(!idle(
         WaitReason::CHILD,
         &["Popen._wait@subprocess.py", "run@subprocess.py"]

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use clap::CommandFactory as _;
+use clap::{Arg, CommandFactory as _};
 
 use super::*;
 use crate::{
@@ -18,7 +18,10 @@ use crate::{
     },
     config::KEYS,
     formats::{EncodeOptions, Format, FunctionNames, Internals},
-    profile::{CPU, LineNumbers, RecordedExceptions},
+    profile::{
+        CPU, Kind, LineNumbers, Period, RecordedExceptions,
+        kinds::{exceptions, wall},
+    },
     targets::selection::ProcessSelection,
 };
 
@@ -78,6 +81,87 @@ fn the_name_of_the_command_may_be_left_out() {
     assert!(command("agent record").unwrap_err().contains("--pid"));
 }
 
+/// Whether a flag has an effect on a capture of an event.
+type HasEffect = fn(&Kind) -> bool;
+
+/// Each flag of a capture, and for which events it has an effect.
+const RECORD_FLAGS: [(&str, HasEffect); 25] = [
+    ("--pid 2", |_| true),
+    ("--name web", |_| true),
+    ("--unit web", |_| true),
+    ("--container 3f2c", |_| true),
+    ("--pod web", |_| true),
+    ("--cgroup /web", |_| true),
+    ("--children", |_| true),
+    ("--duration 1s", |_| true),
+    ("--rate 7", |kind| kind.period == Period::Rate),
+    ("--wait-rate 7", Kind::is_of_passes),
+    ("--no-native", |_| true),
+    ("--gil", |_| true),
+    ("--thread main", |_| true),
+    ("--idle", |kind| {
+        let events = ["wall", "off-cpu", "lock", "lock-release"];
+        events.contains(&kind.name)
+    }),
+    ("--trace-switches", Kind::is_of_passes),
+    ("--all-exceptions", |kind| kind.name == "exceptions"),
+    ("--output x.svg", |_| true),
+    ("--format svg", |_| true),
+    ("--function-names module", |_| true),
+    ("--internals", |_| true),
+    ("--no-internals", |_| true),
+    ("--function", |_| true),
+    ("--nolineno", |_| true),
+    ("--full-filenames", |_| true),
+    ("--threads", |_| true),
+];
+
+#[test]
+fn no_flag_of_a_capture_is_ignored() {
+    for &kind in Kind::ALL {
+        let capture = |flag| options(&format!("--pid 1 --event {} {flag}", kind.name));
+        let without = capture("").unwrap();
+        for (flag, has_effect) in RECORD_FLAGS {
+            let name = flag.split(' ').next().unwrap();
+            match capture(flag) {
+                Ok(with) => {
+                    assert!(has_effect(kind), "{} {flag}", kind.name);
+                    assert_ne!(with, without, "{} {flag}", kind.name);
+                }
+                Err(error) => {
+                    assert!(!has_effect(kind), "{} {error}", kind.name);
+                    let expected = format!("{name} is about ");
+                    assert!(error.starts_with(&expected), "{error}");
+                    assert!(error.ends_with(", or leave it out"), "{error}");
+                }
+            }
+        }
+    }
+    // One of several events is enough.
+    let line =
+        "--pid 1 -e alloc,lock,exceptions,cpu --rate 7 --wait-rate 7 --idle --all-exceptions";
+    assert!(options(line).is_ok());
+    let error = options("--pid 1 --no-native --internals").unwrap_err();
+    assert!(error.contains("drop --no-native"), "{error}");
+}
+
+#[test]
+fn every_flag_of_a_capture_is_in_the_table() {
+    let mut command = Flags::command();
+    command.build();
+    // Each capture has an event; what is so by default, or about a program.
+    let others = ["help", "version", "event", "native", "user"];
+    let flags = command.get_arguments().filter_map(Arg::get_long);
+    for flag in flags.filter(|flag| !others.contains(flag)) {
+        let mut known = RECORD_FLAGS.iter();
+        let is_it = |line: &str| {
+            line.strip_prefix("--")
+                .is_some_and(|it| it.split(' ').next() == Some(flag))
+        };
+        assert!(known.any(|(line, _)| is_it(line)), "{flag}");
+    }
+}
+
 #[test]
 fn switches_are_traced_for_waits() {
     let traced = |line: &str| options(line).map(|options| options.trace_switches);
@@ -91,14 +175,14 @@ fn switches_are_traced_for_waits() {
 fn everything_can_be_chosen() {
     assert_eq!(
         options(
-            "-p 42 -c -d 1m30s -r 499 --wait-rate 20 -o x.pb.gz -f svg -t -g --no-native --idle --all-exceptions --thread main \
-             --function-names module --internals"
+            "-p 42 -c -d 1m30s -e cpu,wall,exceptions -r 499 --wait-rate 20 -o x.pb.gz -f svg -t -g --no-native --idle \
+             --all-exceptions --thread main --function-names module --no-internals"
         ),
         Ok(RecordOptions {
             target: Target::Processes(by_pid(42)),
             children: true,
             duration: Some(Duration::from_secs(90)),
-            kinds: vec![&CPU],
+            kinds: vec![&CPU, &wall::KIND, &exceptions::KIND],
             rate: 499,
             wait_rate: NonZeroU32::new(20),
             filter: Filter {
@@ -116,7 +200,7 @@ fn everything_can_be_chosen() {
             encoding: EncodeOptions {
                 threads: true,
                 function_names: FunctionNames::Module,
-                internals: Internals::Shown,
+                internals: Internals::Hidden,
                 ..EncodeOptions::default()
             },
         })

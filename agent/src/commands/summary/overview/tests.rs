@@ -2,7 +2,10 @@ use super::{fitting, lines, processes_line};
 use crate::profile::{
     Profile, Sample, Thread, ThreadIndex,
     fixtures::{example_processes, example_profile, of_kind, with_waits},
-    kinds::{copy_on_write, gil, gil_held, growth, lock, lock_release, off_cpu, page_faults, wall},
+    kinds::{
+        copy_on_write, exceptions, gil, gil_held, growth, lock, lock_release, off_cpu, page_faults,
+        wall,
+    },
 };
 
 /// The lines, each with its first word and the rest.
@@ -41,6 +44,24 @@ fn libraries_are_packages_and_files() {
         libraries.starts_with("/srv/app 53 %, json 38 %, [kernel] 5 %, x;y 2 %, [jit] 0.8 %, "),
         "{libraries}"
     );
+}
+
+#[test]
+fn exceptions_have_their_classes_and_locks_their_names() {
+    let of = |kind, markers: &[(usize, &str)]| {
+        with_waits(of_kind(example_profile("/srv/app/main.py"), kind), markers)
+    };
+    let profile = of(
+        &exceptions::KIND,
+        &[(0, "[raises: KeyError]"), (1, "[raises: OutOfStock]")],
+    );
+    let raised = line(&profile, "raised").unwrap();
+    assert!(raised.starts_with("KeyError "), "{raised}");
+    assert!(raised.contains(" %, OutOfStock "), "{raised}");
+    let markers = [(0, "[lock: Pool.jobs (Queue at 0x7f00)]")];
+    let locks = line(&of(&lock::KIND, &markers), "locks").unwrap();
+    assert!(locks.starts_with("Pool.jobs (Queue at 0x7f00) "), "{locks}");
+    assert_eq!(line(&of(&wall::KIND, &markers), "locks"), None);
 }
 
 #[test]
@@ -133,6 +154,13 @@ fn states_have_their_time_and_reasons_are_sorted_by_it() {
     }
     // What threads did that released locks is no state of theirs.
     assert_eq!(line(&of(&lock_release::KIND), "waiting"), None);
+}
+
+#[test]
+fn that_threads_were_stopped_is_said() {
+    let profile = with_waits(example_profile(""), &[(0, "[stopped]")]);
+    let stopped = line(&of_kind(profile, &wall::KIND), "waiting");
+    assert_eq!(stopped.as_deref(), Some("1.20 s: stopped 1.20 s"));
 }
 
 #[test]

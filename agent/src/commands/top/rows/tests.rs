@@ -122,6 +122,22 @@ fn threads_have_what_they_do_and_where() {
 }
 
 #[test]
+fn a_thread_that_is_stopped_is_one_that_waits() {
+    let elapsed = with_waits(example_profile("app.py"), &[(0, "[stopped]")]);
+    let elapsed = of_kind(elapsed, &wall::KIND);
+    let mut history = History::default();
+    let looked_at = elapsed.duration;
+    let profiles = [example_profile("app.py"), elapsed];
+    history.add(&profiles, looked_at, &mut Functions::default());
+    let threads = Query {
+        view: View::Threads,
+        ..query()
+    };
+    let rows = Table::new(&history, &threads).rows;
+    assert_eq!(rows[0].activities.waits, 120 * PERIOD_NS);
+}
+
+#[test]
 fn processes_have_the_time_of_their_threads() {
     let mut history = History::default();
     let profiles = [example_processes("")];

@@ -326,6 +326,17 @@ fn the_processes_of_a_host_have_their_gil_and_their_waits() {
 }
 
 #[test]
+fn how_many_threads_are_stopped_is_said() {
+    assert!(!Shown::new((80, 24), subject(), &profiles()).lines()[1].contains("stopped"));
+    let mut profiles = profiles();
+    let elapsed = with_waits(example_profile("/srv/app.py"), &[(0, "[stopped]")]);
+    profiles[1] = of_kind(elapsed, &wall::KIND);
+    let mut shown = Shown::new((80, 24), subject(), &profiles);
+    let load = &shown.lines()[1];
+    assert!(load.contains(" other 0.0  stopped 0.1"), "{load}");
+}
+
+#[test]
 fn the_help_fits_a_small_screen() {
     let mut shown = Shown::new((80, 24), subject(), &profiles());
     shown.press(&[KeyCode::Char('?')]);

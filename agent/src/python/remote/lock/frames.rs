@@ -5,7 +5,10 @@ use agent_common::{
     memory::{Fault, UserAddr, UserMemory},
 };
 
-use super::{LockReader, modules};
+use super::{
+    LockReader,
+    modules::{self, Awaited},
+};
 
 /// `FRAME_OWNED_BY_CSTACK`: frames from here on are the interpreter's own.
 const FIRST_INTERNAL_OWNER: u64 = 3;
@@ -45,8 +48,8 @@ impl<M: UserMemory> LockReader<'_, M> {
         })
     }
 
-    /// Whether the function of a frame is one of Python's own that waits for its first variable.
-    pub(super) fn waits_in_module(&mut self, frame: &Frame) -> bool {
+    /// What the function of a frame waits for, if it is one of Python's own that wait for their first variable.
+    pub(super) fn awaited(&mut self, frame: &Frame) -> Option<Awaited> {
         let fields = &self.layout.code;
         let mut text = |offset| {
             let text = UserAddr(self.memory.word(frame.code.field(offset)).ok()?);
@@ -54,7 +57,7 @@ impl<M: UserMemory> LockReader<'_, M> {
         };
         let function = text(fields.name).unwrap_or_default();
         let function = function.rsplit('.').next().unwrap_or_default();
-        text(fields.file).is_some_and(|file| modules::waits(function, &file))
+        modules::awaited(function, &text(fields.file)?)
     }
 
     /// The first variable of a frame, if it has a value; which it may not be in a function without any.

@@ -7,10 +7,12 @@
 //! | `Lock`, `RLock` up to 3.13, `SemLock`, `SimpleQueue` up to 3.12 | a semaphore on the heap, to which the object points |
 //! | `Lock` from 3.13.1 on, `RLock` from 3.14 on, `SimpleQueue` from 3.13 on, and any object of a free-threaded build | on the waiting thread's stack: it is [parked](parked) |
 //! | a mutex of the C library | in the mutex |
+//! | a condition variable of the C library with musl, or one of a C function that lasts for one call | on the waiting thread's stack, and nothing says [for what](LockWord::OnOwnStack) |
 //!
 //! `Condition`, `Semaphore`, `Event`, `Barrier`, `Queue`, `Future` and `Thread.join` wait for a lock that is
 //! made for each wait. There the frames of Python's own modules nearest the leaf tell: the first variable of the
-//! outermost of them is the object.
+//! outermost of them is the object. That of `Thread.join` has the name of the thread: as of the other threads, read from its
+//! attribute `_name`.
 //!
 //! Its name is that of a variable that refers to it: an attribute of the first variable of the calling functions
 //! (mostly `self`), or a variable of their modules. Both were read, so that a name is proved; there may be others.
@@ -29,7 +31,11 @@ use agent_common::{
     scratch::Scratch,
 };
 
-pub use self::{modules::is_lock_module, parked::word_of_lock};
+use self::modules::Awaited;
+pub use self::{
+    modules::is_lock_module,
+    parked::{LockWord, word_of_lock},
+};
 
 /// Most frames that are looked at, from the leaf.
 const MAX_FRAMES: usize = 12;
@@ -46,12 +52,17 @@ const COLLECTIONS: [&str; 4] = ["frozenset", "list", "set", "tuple"];
 /// A lock for which a thread waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
-    /// The address of the object, or of its word where the object is not known.
+    /// The address of the object, or of its word where the object is not known; 0 if that
+    /// [is on the stack](Self::is_on_own_stack).
     pub address: u64,
     /// The class of the object, if it is known.
     pub class: Option<String>,
+    /// The name of the thread for whose end the thread waits, if it is that and can be read.
+    pub thread: Option<String>,
     /// Whether the thread waits for the critical section of the object, of whatever class it is.
     pub is_critical_section: bool,
+    /// Whether no more is known than a word on the stack of the thread that waits, which is another one for each wait.
+    pub is_on_own_stack: bool,
     /// Whether [`address`](Self::address) is that of the object.
     is_object: bool,
     /// The frames of its callers, the newest first.
@@ -70,14 +81,31 @@ struct Caller {
 impl Lock {
     /// One of which only the word is known.
     #[must_use]
-    pub fn at(word: u64) -> Self {
+    pub fn of_word(word: LockWord) -> Self {
+        let is_on_own_stack = matches!(word, LockWord::OnOwnStack(_));
         Self {
-            address: word,
+            address: if is_on_own_stack { 0 } else { word.address() },
             class: None,
+            thread: None,
             is_critical_section: false,
+            is_on_own_stack,
             is_object: false,
             callers: Vec::new(),
         }
+    }
+
+    /// One with its word at this address.
+    #[must_use]
+    pub fn at(word: u64) -> Self {
+        Self::of_word(LockWord::OfLock(word))
+    }
+
+    /// It is this object from now on.
+    fn set_object(&mut self, object: UserAddr, class: Option<String>) {
+        self.address = object.0;
+        self.class = class;
+        self.is_object = true;
+        self.is_on_own_stack = false;
     }
 }
 
@@ -109,11 +137,25 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
 
     /// The lock for whose `word` a thread waits, by its newest thread state.
     #[must_use]
-    pub fn find(&mut self, state: UserAddr, word: u64) -> Lock {
-        let mut lock = self.lock_of_object(word).unwrap_or_else(|| Lock::at(word));
-        let Ok(mut address) = self.newest_frame(state) else {
-            return lock;
-        };
+    pub fn find(&mut self, state: UserAddr, word: LockWord) -> Lock {
+        let of_object = self.lock_of_object(word.address());
+        let mut lock = of_object.unwrap_or_else(|| Lock::of_word(word));
+        let awaited = self.find_object(state, &mut lock);
+        if awaited == Some(Awaited::Thread) {
+            lock.thread = self.thread_name(UserAddr(lock.address));
+        }
+        if lock.is_on_own_stack {
+            // No variable refers to it.
+            lock.callers.clear();
+        }
+        lock
+    }
+
+    /// Finds out by the frames of a thread which object the lock is, and who may have a variable that refers to it. Returns
+    /// what the thread waits for, if its frames say that.
+    fn find_object(&mut self, state: UserAddr, lock: &mut Lock) -> Option<Awaited> {
+        let mut address = self.newest_frame(state).ok()?;
+        let mut awaited = None;
         let mut is_in_module = !lock.is_critical_section;
         for _ in 0..MAX_FRAMES {
             if !address.could_be_structure() || lock.callers.len() == MAX_CALLERS {
@@ -127,16 +169,16 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
                 continue;
             }
             let first = self.first_variable(&frame);
-            is_in_module = is_in_module && self.waits_in_module(&frame);
+            let here = is_in_module.then(|| self.awaited(&frame)).flatten();
+            is_in_module = here.is_some();
             if is_in_module {
                 let object = first.and_then(|it| Some((it, self.class_name(it)?)));
                 // That of the function `wait` of futures are the futures.
                 if let Some((first, class)) = object
                     && !COLLECTIONS.contains(&&*class)
                 {
-                    lock.address = first.0;
-                    lock.class = Some(class);
-                    lock.is_object = true;
+                    lock.set_object(first, Some(class));
+                    awaited = here;
                 }
             } else {
                 lock.callers.push(Caller {
@@ -145,19 +187,18 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
                 });
             }
         }
-        lock
+        awaited
     }
 
     /// The critical section whose word this is.
     fn lock_of_object(&self, word: u64) -> Option<Lock> {
         let object = parked::object_of_critical_section(self.layout, word)?;
-        Some(Lock {
-            address: object.0,
-            class: Some(self.class_name(object)?),
+        let mut lock = Lock {
             is_critical_section: true,
-            is_object: true,
-            callers: Vec::new(),
-        })
+            ..Lock::at(word)
+        };
+        lock.set_object(object, Some(self.class_name(object)?));
+        Some(lock)
     }
 
     /// Whether a lock that was found by this address still is what it was then: an object of the same class, and
@@ -197,9 +238,7 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
         if !has_word {
             return false;
         }
-        lock.class = self.class_name(object);
-        lock.address = object.0;
-        lock.is_object = true;
+        lock.set_object(object, self.class_name(object));
         true
     }
 
@@ -228,8 +267,11 @@ mod tests {
     use super::*;
     use crate::python::versions;
 
-    /// Memory whose words are made from their addresses.
+    /// Memory whose words are made from their addresses; where they are [`FAULT`] there is none.
     pub(super) struct Made<F>(pub(super) F);
+
+    /// Stands for memory that cannot be read.
+    pub(super) const FAULT: u64 = 0xfa17_fa17_fa17_fa17;
 
     impl<F: Fn(u64) -> u64> UserMemory for Made<F> {
         unsafe fn copy(&self, address: UserAddr, into: *mut u8, bytes: u32) -> Result<(), Fault> {
@@ -238,7 +280,11 @@ mod tests {
             }
             for nth in 0..bytes {
                 let at = address.0 + u64::from(nth);
-                let word = self.0(at & !7).to_le_bytes();
+                let word = self.0(at & !7);
+                if word == FAULT {
+                    return Err(Fault);
+                }
+                let word = word.to_le_bytes();
                 // SAFETY: the caller's.
                 unsafe { into.add(nth as usize).write(word[(at & 7) as usize]) };
             }
@@ -261,7 +307,7 @@ mod tests {
                 let mut scratch = Scratch::default();
                 let memory = Made(memory);
                 let mut reader = LockReader::new(&memory, &mut scratch, layout);
-                let mut lock = reader.find(UserAddr(0x1000), 0x5000);
+                let mut lock = reader.find(UserAddr(0x1000), LockWord::OfLock(0x5000));
                 assert!(lock.callers.len() <= MAX_CALLERS);
                 let (_, entries) = reader.name(&mut lock);
                 assert!(entries <= LockReader::<Made<&dyn Fn(u64) -> u64>>::MAX_ENTRIES);

@@ -1,8 +1,20 @@
 //! Which functions of Python's own modules wait for an object.
 
+/// What a function waits for that waits for its first variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Awaited {
+    /// An object, or the lock that is a part of it.
+    Object,
+    /// The end of a thread.
+    Thread,
+}
+
+/// End of the name of the file with `Thread`.
+const THREADING: &str = "/threading.py";
+
 /// Ends of the names of files whose functions wait for an object.
 const MODULES: [&str; 7] = [
-    "/threading.py",
+    THREADING,
     "/queue.py",
     "/Queue.py",
     "/multiprocessing/synchronize.py",
@@ -49,7 +61,45 @@ pub fn is_lock_module(file: &str) -> bool {
     MODULES.iter().any(|module| file.ends_with(module))
 }
 
-/// Whether a function of such a file, without its class, waits for its first variable.
-pub(super) fn waits(function: &str, file: &str) -> bool {
-    WAITS.contains(&function) && is_lock_module(file)
+/// What a function of such a file, without its class, waits for, if for its first variable.
+pub(super) fn awaited(function: &str, file: &str) -> Option<Awaited> {
+    if !WAITS.contains(&function) || !is_lock_module(file) {
+        return None;
+    }
+    let is_of_thread = function == "join" && file.ends_with(THREADING);
+    Some(if is_of_thread {
+        Awaited::Thread
+    } else {
+        Awaited::Object
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_threads_are_joined_in_threading() {
+        for (function, file, expected) in [
+            (
+                "join",
+                "/usr/lib/python3.12/threading.py",
+                Some(Awaited::Thread),
+            ),
+            (
+                "wait",
+                "/usr/lib/python3.12/threading.py",
+                Some(Awaited::Object),
+            ),
+            (
+                "join",
+                "/usr/lib/python3.12/queue.py",
+                Some(Awaited::Object),
+            ),
+            ("join", "/srv/my_threading.py", None),
+            ("run", "/usr/lib/python3.12/threading.py", None),
+        ] {
+            assert_eq!(awaited(function, file), expected, "{function} {file}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use agent_common::{
 };
 
 use super::LockReader;
-use crate::python::text;
+use crate::python::{remote::name, text};
 
 /// Most bytes of the name of a class.
 const CLASS_BYTES: u64 = 64;
@@ -51,6 +51,13 @@ impl<M: UserMemory> LockReader<'_, M> {
             }
         }
         Some(text::decode_bytes(&bytes))
+    }
+
+    /// The name of a `threading.Thread`.
+    pub(super) fn thread_name(&mut self, thread: UserAddr) -> Option<String> {
+        let found = name::of_thread(self.memory, self.scratch, self.layout, thread);
+        let (found, characters) = found.ok()??;
+        Some(text::decode(found, &characters))
     }
 
     pub(super) fn text(&mut self, object: UserAddr) -> Option<String> {
