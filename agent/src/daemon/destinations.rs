@@ -46,6 +46,16 @@ impl Destinations {
         })
     }
 
+    /// Whether there are other exporters than these, or there will be: those that could not be started are not there,
+    /// whatever the configuration says.
+    pub(super) fn differ_from(&self, config: &[ExporterConfig]) -> bool {
+        let present = match &self.state {
+            State::Running(_) => &self.config,
+            State::Ending { next, .. } => next,
+        };
+        present != config
+    }
+
     /// Passes a profile on.
     pub(super) fn push(&mut self, batch: ProfileBatch) {
         match &mut self.state {
@@ -148,5 +158,53 @@ async fn shut_down(exporters: Exporters, limit: Duration) {
         if dropped > 0 {
             warn!(exporter = status.name, dropped, "profiles dropped");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+    use crate::export::{DestinationConfig, FileConfig, QueueLimits, Retry};
+    use crate::formats::FunctionNames;
+
+    fn to_folder(folder: &Path) -> Vec<ExporterConfig> {
+        vec![ExporterConfig {
+            name: "file".to_owned(),
+            destination: DestinationConfig::File(FileConfig {
+                folder: folder.to_owned(),
+                max_bytes: 1 << 20,
+                max_age: Duration::from_secs(60),
+                function_names: FunctionNames::default(),
+            }),
+            queue: QueueLimits::default(),
+            spool: None,
+            retry: Retry::default(),
+        }]
+    }
+
+    #[tokio::test]
+    async fn exporters_that_were_refused_can_be_tried_again() {
+        const LIMIT: Duration = Duration::from_secs(1);
+        let folder = tempfile::tempdir().unwrap();
+        let first = to_folder(&folder.path().join("first"));
+        let blocked = folder.path().join("blocked");
+        fs::write(&blocked, "").unwrap();
+        let second = to_folder(&blocked.join("second"));
+        let mut destinations = Destinations::start(first.clone()).unwrap();
+        destinations.replace(second.clone(), LIMIT);
+        assert!(!destinations.differ_from(&second));
+        // It is refused, and the first one started again.
+        destinations.replaced().await;
+        destinations.replaced().await;
+        assert!(!destinations.differ_from(&first));
+        assert!(destinations.differ_from(&second));
+        fs::remove_file(&blocked).unwrap();
+        destinations.replace(second.clone(), LIMIT);
+        destinations.replaced().await;
+        assert!(!destinations.differ_from(&second));
+        assert!(blocked.join("second").is_dir());
+        destinations.end(LIMIT).await;
     }
 }

@@ -271,7 +271,8 @@ impl Host {
                 "changes of `events`, `native`, `all_exceptions`, `trace_switches`, `wait_rate`, and where the agent listens, need a restart of the agent"
             );
         }
-        if config.exporters != self.config.exporters {
+        let exporters = &config.exporters;
+        if *exporters != self.config.exporters || self.exporters.differ_from(exporters) {
             // The profiles of the window that has just ended are for the old ones.
             let next = Built::Exporters(config.exporters.clone(), config.shutdown_timeout);
             let built = self.built.0.clone();

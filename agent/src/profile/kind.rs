@@ -345,7 +345,7 @@ impl Kind {
     /// Whether its values are memory.
     #[must_use]
     pub fn is_about_memory(&self) -> bool {
-        self.pages().is_some() || self.is_about_allocations()
+        self.unit == Unit::Bytes
     }
 
     /// The kind that its samples have in the records of the BPF programs.
