@@ -150,6 +150,7 @@ fn stops_of_some_milliseconds_are_as_long_as_they_are() {
         let stopped = times.get(STOPPED).copied().unwrap_or(0);
         let share = ratio(stopped, times.values().sum());
         println!("{function}: {share:.4} of {expected:.4}");
-        assert!((share - expected).abs() < 0.05, "{times:?}");
+        // On a busy machine a signal takes effect some milliseconds after it was sent.
+        assert!((share - expected).abs() < 0.1, "{times:?}");
     }
 }
