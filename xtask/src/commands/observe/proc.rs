@@ -215,12 +215,20 @@ pub(in crate::commands) fn busy_time() -> Result<Duration> {
         .iter()
         .filter_map(|&column| numbers.get(column))
         .sum();
+    duration_of(all.saturating_sub(idle))
+}
+
+/// Time that the hypervisor gave to others of what processors of this machine wanted, since it was started.
+pub(in crate::commands) fn stolen_time() -> Result<Duration> {
+    duration_of(ticks()?.1)
+}
+
+/// How long this number of ticks lasts.
+fn duration_of(ticks: u64) -> Result<Duration> {
     // SAFETY: the call takes a number only.
     let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     let per_second = u64::try_from(per_second).context("the kernel has no ticks")?;
-    Ok(Duration::from_millis(
-        all.saturating_sub(idle) * 1000 / per_second.max(1),
-    ))
+    Ok(Duration::from_millis(ticks * 1000 / per_second.max(1)))
 }
 
 #[cfg(test)]
