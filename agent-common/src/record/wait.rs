@@ -38,4 +38,6 @@ impl WaitReason {
     pub const STOP_THE_WORLD: Self = Self(12);
     /// Something else in the kernel.
     pub const OTHER: Self = Self(13);
+    /// A signal, a debugger or a freezer has stopped the thread, whatever it did before. BPF programs do not find that out.
+    pub const STOPPED: Self = Self(14);
 }

@@ -22,7 +22,7 @@ use self::{
     python::{MAX_FUNCTIONS, PythonFunction},
 };
 use super::{builder::ProfileBuilder, key::SampleKey};
-use crate::{profile::STOPPED, symbolize::SymbolizeFrames};
+use crate::symbolize::SymbolizeFrames;
 
 /// Which stacks are those of idle threads, each found out once.
 #[derive(Default)]
@@ -45,11 +45,14 @@ impl IdleThreads {
         builder: &mut ProfileBuilder,
         symbolizer: &mut impl SymbolizeFrames,
     ) -> bool {
-        let is_kept_from_running = matches!(
+        if matches!(
             key.wait,
-            WaitReason::GIL | WaitReason::STOP_THE_WORLD | STOPPED
-        );
-        if is_kept_from_running || matches!(key.wait, WaitReason::NONE | WaitReason::RUNNABLE) {
+            WaitReason::NONE
+                | WaitReason::RUNNABLE
+                | WaitReason::GIL
+                | WaitReason::STOP_THE_WORLD
+                | WaitReason::STOPPED
+        ) {
             return false;
         }
         let has_known_name = native::has_known_name(thread);

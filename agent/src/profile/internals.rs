@@ -148,20 +148,17 @@ impl Profile {
     }
 
     fn class(&self, location: &Location) -> Class {
-        let mut lines = location.lines.iter();
-        let first = lines.next().map(|line| self.function(line.function));
-        match first.map(|function| function.kind) {
-            Some(FrameKind::Python) => return Class::Python,
-            Some(FrameKind::Marker) => {
-                let is_native = first.is_some_and(|it| is_of_native_frames(&it.name));
-                return if is_native {
-                    Class::MissingNative
-                } else {
-                    Class::Marker
-                };
+        if let Some(line) = location.lines.first() {
+            let function = self.function(line.function);
+            match function.kind {
+                FrameKind::Python => return Class::Python,
+                FrameKind::Marker if is_of_native_frames(&function.name) => {
+                    return Class::MissingNative;
+                }
+                FrameKind::Marker => return Class::Marker,
+                FrameKind::Kernel => return Class::Kernel,
+                FrameKind::Native => {}
             }
-            Some(FrameKind::Kernel) => return Class::Kernel,
-            _ => {}
         }
         let Some(code) = location.code else {
             return Class::Other;

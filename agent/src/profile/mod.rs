@@ -46,7 +46,7 @@ pub use self::{
     timeline::{TimedSample, Timeline},
     unwind_stats::{LastFrame, UnwindStats},
     wait::{
-        GC_MARKER, IDLE_MARKER, LeafMarkers, STOPPED, Wait, blocks_marker, is_of_native_frames,
+        GC_MARKER, IDLE_MARKER, LeafMarkers, Wait, blocks_marker, is_of_native_frames,
         is_state_marker, lock_marker, raises_marker, releases_marker, stops_marker,
     },
 };

@@ -51,9 +51,6 @@ pub fn raises_marker(class: &str) -> String {
     format!("[raises: {class}]")
 }
 
-/// The number of [`Wait::Stopped`], which only passes give: BPF programs do not find out why a thread waits.
-pub const STOPPED: WaitReason = WaitReason(WaitReason::OTHER.0 + 1);
-
 /// What a thread does that does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Wait {
@@ -105,7 +102,7 @@ const ROWS: [Row; 14] = [
     (Wait::IoUring, WaitReason::IO_URING, "io_uring", "[waiting: io_uring]"),
     (Wait::StopTheWorld, WaitReason::STOP_THE_WORLD, "stop-the-world", "[waiting: stop-the-world]"),
     OTHER,
-    (Wait::Stopped, STOPPED, "stopped", "[stopped]"),
+    (Wait::Stopped, WaitReason::STOPPED, "stopped", "[stopped]"),
 ];
 
 /// Stands for all numbers that are not known too.

@@ -323,21 +323,22 @@ impl Session {
             end: mapping.end,
         });
         self.bpf.set_allocator(pid, code);
+        let has_room = self.allocation_sites.set(pid, &interpreter.allocators);
         let kind = ProfileKind::ALLOCATIONS;
-        if !self.allocation_sites.set(pid, &interpreter.allocators) {
-            self.note_too_many_allocators(pid);
-            return;
-        }
-        if !interpreter.allocators.is_empty() {
+        let is_early = interpreter.is_early();
+        if interpreter.allocators.is_empty() {
+            // One that is early is examined again.
+            if !is_early {
+                self.say(pid, NO_ALLOCATOR);
+                self.cover(kind, |coverage| coverage.add_missing(pid, None));
+            }
+        } else if has_room {
             self.cover(kind, |coverage| coverage.add_recorded(process));
-        }
-        if interpreter.is_early() {
-            // It is examined again.
-        } else if interpreter.allocators.is_empty() {
-            self.say(pid, NO_ALLOCATOR);
-            self.cover(kind, |coverage| coverage.add_missing(pid, None));
-        } else if interpreter.flavour.is_free_threaded {
-            self.cover(kind, |coverage| coverage.add_own_allocator(pid));
+            if interpreter.flavour.is_free_threaded && !is_early {
+                self.cover(kind, |coverage| coverage.add_own_allocator(pid));
+            }
+        } else {
+            self.note_too_many_allocators(pid);
         }
     }
 

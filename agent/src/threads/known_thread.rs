@@ -15,7 +15,6 @@ use super::{
     reason::is_stopped,
     walker::Walked,
 };
-use crate::profile::STOPPED;
 
 /// A thread that was visited.
 #[derive(Clone, Copy, Debug)]
@@ -189,6 +188,12 @@ impl KnownThread {
         mem::take(&mut self.owed_ns)
     }
 
+    /// The sample of the time that was put off, if there is some, of which nothing more becomes known.
+    pub(super) fn sample_of_owed(&mut self, time_ns: u64) -> Option<Sample> {
+        let owed_ns = self.take_owed();
+        (owed_ns != 0).then(|| self.sample_of(&Wait::UNPROVED, time_ns, owed_ns))
+    }
+
     /// Forgets its stack, of which nothing is known any more.
     pub(super) fn reset(&mut self) {
         self.stack = None;
@@ -228,7 +233,9 @@ impl KnownThread {
             Activity::Runnable if visit.is_traced != 0 => Shown::Traced { is_runnable: true },
             Activity::Runnable if !has_stack => Shown::Elsewhere { is_runnable: true },
             Activity::Runnable => Shown::Waiting(WaitReason::RUNNABLE),
-            Activity::Waiting if self.is_shown_stopped(visit, is_moment) => Shown::Waiting(STOPPED),
+            Activity::Waiting if self.is_shown_stopped(visit, is_moment) => {
+                Shown::Waiting(WaitReason::STOPPED)
+            }
             Activity::Waiting | Activity::Woken if is_in_call => Shown::Waiting(self.reason),
             // Of a process that could not be read nothing is known.
             Activity::Waiting | Activity::Woken => Shown::Waiting(WaitReason::OTHER),
@@ -236,7 +243,7 @@ impl KnownThread {
         };
         if let Shown::Waiting(reason) = self.shown
             // One that passes see run too often has waited meanwhile for what its program waits for.
-            && !matches!(reason, WaitReason::RUNNABLE | STOPPED)
+            && !matches!(reason, WaitReason::RUNNABLE | WaitReason::STOPPED)
             && self.stack.is_some()
             && !is_moment
         {

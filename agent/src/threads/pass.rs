@@ -28,7 +28,7 @@ use std::{
 
 use agent_common::{limits::MAX_KNOWN_THREADS, visit::ThreadVisit};
 
-use self::{away::Traced, changed::Changed};
+use self::{away::Traced, changed::Changed, proof::did_not_run};
 use super::{
     batch::Batch,
     deadlocks::OwnedLock,
@@ -129,7 +129,6 @@ impl Passer {
             changed.extend(Changed::of(&visit));
         }
         for head in &heads {
-            self.give_up_time(head.tid, Some(head), time_ns);
             self.meet(head, time_ns);
         }
         if !changed.is_empty() {
@@ -208,6 +207,9 @@ impl Passer {
             .threads
             .entry(head.tid)
             .or_insert_with(|| KnownThread::new(*head));
+        if !did_not_run(&known.visit, head) {
+            put_off::give_up_time(known, now_ns, &mut self.batch, &self.shared.status);
+        }
         if !known.is(head) {
             *known = KnownThread::new(*head);
         }
@@ -233,8 +235,10 @@ impl Passer {
             .map(|(tid, _)| *tid)
             .collect();
         for tid in gone {
-            self.give_up_time(tid, None, time_ns);
-            let known = self.threads.remove(&tid);
+            let mut known = self.threads.remove(&tid);
+            if let Some(known) = &mut known {
+                put_off::give_up_time(known, time_ns, &mut self.batch, &self.shared.status);
+            }
             if let Some(traced) = &mut self.traced {
                 traced.forget(tid);
             }

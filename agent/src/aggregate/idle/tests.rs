@@ -13,8 +13,7 @@ use agent_common::{
 use crate::{
     aggregate::{Blocked, Filter, ProfileTiming, fixtures::Aggregator},
     profile::{
-        Executable, ExecutableKind, FilteredOut, FrameKind, Function, Kind, Periods, Profile,
-        STOPPED, Wait,
+        Executable, ExecutableKind, FilteredOut, FrameKind, Function, Kind, Periods, Profile, Wait,
         kinds::{gil, lock, lock_release, off_cpu, wall},
     },
     symbolize::{NativeFunction, SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame},
@@ -181,7 +180,7 @@ fn what_a_thread_waits_for_is_the_leaf() {
         sample(1, WaitReason::GIL),
         sample(1, WaitReason::GIL),
         sample(1, WaitReason(77)),
-        sample(1, STOPPED),
+        sample(1, WaitReason::STOPPED),
         Sample {
             python_status: PythonUnwindStatus::NO_THREAD_STATE,
             ..sample(0, WaitReason::PAGE_FAULT)
@@ -351,7 +350,7 @@ fn whoever_ends_the_wait_of_an_idle_thread_kept_nobody_waiting() {
 /// Else a server that is stopped while it waits for work would have no samples, and nothing said why.
 #[test]
 fn a_thread_that_is_stopped_does_not_wait_for_work() {
-    let aggregator = aggregator(&[sample(2, WaitReason::POLL), sample(2, STOPPED)]);
+    let aggregator = aggregator(&[sample(2, WaitReason::POLL), sample(2, WaitReason::STOPPED)]);
     let profile = profile(&aggregator, &wall::KIND, false);
     assert_eq!(
         lines(&profile),

@@ -208,7 +208,9 @@ fn memory(profile: &Profile) -> Option<Line> {
 /// For which locks threads waited, or which they released.
 fn locks(profile: &Profile) -> Option<Line> {
     let is_wanted = profile.kind.is_about_locks();
-    is_wanted.then(|| marked("locks", profile, |markers| markers.lock))?
+    is_wanted
+        .then(|| marked("locks", profile, |markers| markers.lock))
+        .flatten()
 }
 
 /// The shares of what markers above the stacks say.

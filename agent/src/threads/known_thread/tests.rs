@@ -127,14 +127,20 @@ fn a_thread_that_is_stopped_is_in_no_other_wait() {
     assert_eq!(shown(&mut thread, 1, false), in_lock);
     // By a signal, traced, frozen. A snapshot says in what.
     for state in [0x104, 0x8, 0x8000] {
-        assert_eq!(shown(&mut thread, state, false), Shown::Waiting(STOPPED));
+        assert_eq!(
+            shown(&mut thread, state, false),
+            Shown::Waiting(WaitReason::STOPPED)
+        );
         assert_eq!(shown(&mut thread, state, true), in_lock);
     }
     // It may have been in that since.
     let last = thread.last_wait.map(|wait| wait.reason);
     assert_eq!(last, Some(WaitReason::LOCK));
     thread.reason = WaitReason::OTHER;
-    assert_eq!(shown(&mut thread, 0x104, true), Shown::Waiting(STOPPED));
+    assert_eq!(
+        shown(&mut thread, 0x104, true),
+        Shown::Waiting(WaitReason::STOPPED)
+    );
 }
 
 #[test]

@@ -4,10 +4,7 @@
 use agent_common::{maps::LockWait, record::WaitReason};
 
 use super::{Passer, reading::Read};
-use crate::{
-    profile::STOPPED,
-    threads::{deadlocks::OwnedLock, known_thread::Shown, locks::FoundLock},
-};
+use crate::threads::{deadlocks::OwnedLock, known_thread::Shown, locks::FoundLock};
 
 impl Passer {
     /// The name of the lock for which a thread was proved to wait, if it is known.
@@ -55,7 +52,10 @@ impl Passer {
         };
         let waits = |tid: &u32, owned: &OwnedLock| {
             self.threads.get(tid).is_some_and(|known| {
-                let waits = matches!(known.shown, Shown::Waiting(WaitReason::LOCK | STOPPED));
+                let waits = matches!(
+                    known.shown,
+                    Shown::Waiting(WaitReason::LOCK | WaitReason::STOPPED)
+                );
                 waits
                     && known.reason == WaitReason::LOCK
                     && known.stack.is_some()

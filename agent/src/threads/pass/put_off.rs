@@ -5,10 +5,11 @@
 //!
 //! Invariant: time that is put off is in a sample later, with a stack or without.
 
-use agent_common::visit::ThreadVisit;
-
-use super::{Passer, proof::did_not_run};
-use crate::{bpf::monotonic_ns, threads::known_thread::Wait};
+use super::Passer;
+use crate::{
+    bpf::monotonic_ns,
+    threads::{batch::Batch, known_thread::KnownThread, status::PassStatus},
+};
 
 impl Passer {
     /// Puts the sample of a thread off; of a snapshot there is no later pass.
@@ -24,28 +25,24 @@ impl Passer {
         }
     }
 
-    /// Adds the sample of the time that was put off of a thread that has run since, or was not visited again.
-    pub(super) fn give_up_time(&mut self, tid: u32, visit: Option<&ThreadVisit>, time_ns: u64) {
-        let Some(known) = self.threads.get_mut(&tid) else {
-            return;
-        };
-        let is_same = visit.is_some_and(|visit| did_not_run(&known.visit, visit));
-        if known.owed_ns != 0 && !is_same {
-            let wait = Wait::UNPROVED;
-            let owed_ns = known.take_owed();
-            self.batch
-                .samples
-                .push(known.sample_of(&wait, time_ns, owed_ns));
-            self.shared.status.add_unproved();
-        }
-    }
-
     /// Adds the samples of all time that was put off: no pass follows.
     pub(in crate::threads) fn finish(&mut self) {
         let time_ns = monotonic_ns();
-        let tids: Vec<u32> = self.threads.keys().copied().collect();
-        for tid in tids {
-            self.give_up_time(tid, None, time_ns);
+        for known in self.threads.values_mut() {
+            give_up_time(known, time_ns, &mut self.batch, &self.shared.status);
         }
+    }
+}
+
+/// Adds the sample of the time that was put off of a thread that has run since, or is not visited any more.
+pub(super) fn give_up_time(
+    known: &mut KnownThread,
+    time_ns: u64,
+    batch: &mut Batch,
+    status: &PassStatus,
+) {
+    if let Some(sample) = known.sample_of_owed(time_ns) {
+        batch.samples.push(sample);
+        status.add_unproved();
     }
 }

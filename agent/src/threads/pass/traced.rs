@@ -16,7 +16,6 @@ use super::{
     away::{Away, TracedSample},
 };
 use crate::{
-    profile::STOPPED,
     python::gil::Gil,
     threads::{
         batch::LockWaitSample,
@@ -106,7 +105,7 @@ impl Passer {
             return Some(away);
         }
         if is_stopped(*state) {
-            away.sample.wait = STOPPED;
+            away.sample.wait = WaitReason::STOPPED;
             return Some(away);
         }
         self.open_process(sample.tgid)?;

@@ -98,18 +98,7 @@ pub(super) fn is_idle(executable: &str, function: &str, is_library_thread: bool)
 mod tests {
     use agent_common::record::WaitReason;
 
-    use crate::aggregate::idle::native::{NativeFunctions, has_known_name};
-
-    /// Whether a thread with this name is idle with these functions, from the leaf on, each `name@executable`.
-    fn idle(thread: &str, wait: WaitReason, frames: &[&str]) -> bool {
-        let mut functions = NativeFunctions::new(wait, has_known_name(thread));
-        let decided = frames.iter().find_map(|frame| {
-            let (name, executable) = frame.split_once('@').unwrap();
-            let name = Some(name).filter(|name| !name.is_empty());
-            functions.next_frame(executable, name.into_iter())
-        });
-        decided.unwrap_or(false)
-    }
+    use crate::aggregate::idle::native::tests::idle_as;
 
     /// As of versions 17 and 25; functions of Java are interpreted, and have no names.
     #[test]
@@ -139,18 +128,18 @@ mod tests {
         ];
         for frames in [&wait[..], &timed, &park] {
             for thread in ["Finalizer", "Common-Cleaner"] {
-                assert!(idle(thread, WaitReason::LOCK, frames), "{thread}");
+                assert!(idle_as(thread, WaitReason::LOCK, frames), "{thread}");
             }
             for thread in ["own-wait", "pool-1-thread-1", "Timer-0", "java"] {
-                assert!(!idle(thread, WaitReason::LOCK, frames), "{thread}");
+                assert!(!idle_as(thread, WaitReason::LOCK, frames), "{thread}");
             }
         }
         // It wants the monitor back that others have, and a program that is none of Java's.
         let contended = [wait[0], wait[1], "ObjectMonitor::ReenterI@libjvm.so"];
         let of_monitor = [&contended[..], &wait[2..]].concat();
-        assert!(!idle("Finalizer", WaitReason::LOCK, &of_monitor));
+        assert!(!idle_as("Finalizer", WaitReason::LOCK, &of_monitor));
         let own = ["pthread_cond_wait@libc.so.6", "Unsafe_Park@server"];
-        assert!(!idle("Finalizer", WaitReason::LOCK, &own));
+        assert!(!idle_as("Finalizer", WaitReason::LOCK, &own));
     }
 
     #[test]
@@ -161,21 +150,25 @@ mod tests {
         ] {
             let of_machine = format!("{dequeue}@libjvm.so");
             let frames = ["accept@libc.so.6", &of_machine];
-            assert!(idle("Attach Listener", WaitReason::SOCKET, &frames));
+            assert!(idle_as("Attach Listener", WaitReason::SOCKET, &frames));
             let own = format!("{dequeue}@server");
-            assert!(!idle(
+            assert!(!idle_as(
                 "own",
                 WaitReason::SOCKET,
                 &["accept@libc.so.6", &own]
             ));
         }
         let reads = ["recv@libc.so.6", "Java_java_net_read@libnet.so"];
-        assert!(!idle("own", WaitReason::SOCKET, &reads));
-        assert!(!idle(
+        assert!(!idle_as("own", WaitReason::SOCKET, &reads));
+        assert!(!idle_as(
             "own",
             WaitReason::SOCKET,
             &["accept@libc.so.6", "@libtbb.so"]
         ));
-        assert!(!idle("own", WaitReason::SOCKET, &["runtime.stopm@server"]));
+        assert!(!idle_as(
+            "own",
+            WaitReason::SOCKET,
+            &["runtime.stopm@server"]
+        ));
     }
 }

@@ -1,11 +1,16 @@
 use agent_common::record::WaitReason;
 
-use super::NativeFunctions;
+use super::{NativeFunctions, has_known_name};
 
 /// Whether a thread is idle with these functions, from the leaf on, each `name@executable`; without a
 /// name the executable has no symbols.
 fn idle(wait: WaitReason, frames: &[&str]) -> bool {
-    let mut functions = NativeFunctions::new(wait, false);
+    idle_as("", wait, frames)
+}
+
+/// The same of a thread with this name.
+pub(super) fn idle_as(thread: &str, wait: WaitReason, frames: &[&str]) -> bool {
+    let mut functions = NativeFunctions::new(wait, has_known_name(thread));
     let decided = frames.iter().find_map(|frame| {
         let (name, executable) = frame.split_once('@').unwrap();
         let name = Some(name).filter(|name| !name.is_empty());

@@ -1,6 +1,6 @@
 use super::{fitting, lines, processes_line};
 use crate::profile::{
-    Profile, Sample, Thread, ThreadIndex,
+    Kind, Profile, Sample, Thread, ThreadIndex,
     fixtures::{example_processes, example_profile, of_kind, with_waits},
     kinds::{
         copy_on_write, exceptions, gil, gil_held, growth, lock, lock_release, off_cpu, page_faults,
@@ -46,12 +46,14 @@ fn libraries_are_packages_and_files() {
     );
 }
 
+/// The example as one of this kind, with markers above the stacks of samples.
+fn marked(kind: &'static Kind, markers: &[(usize, &str)]) -> Profile {
+    with_waits(of_kind(example_profile("/srv/app/main.py"), kind), markers)
+}
+
 #[test]
 fn exceptions_have_their_classes_and_locks_their_names() {
-    let of = |kind, markers: &[(usize, &str)]| {
-        with_waits(of_kind(example_profile("/srv/app/main.py"), kind), markers)
-    };
-    let profile = of(
+    let profile = marked(
         &exceptions::KIND,
         &[(0, "[raises: KeyError]"), (1, "[raises: OutOfStock]")],
     );
@@ -59,24 +61,21 @@ fn exceptions_have_their_classes_and_locks_their_names() {
     assert!(raised.starts_with("KeyError "), "{raised}");
     assert!(raised.contains(" %, OutOfStock "), "{raised}");
     let markers = [(0, "[lock: Pool.jobs (Queue at 0x7f00)]")];
-    let locks = line(&of(&lock::KIND, &markers), "locks").unwrap();
+    let locks = line(&marked(&lock::KIND, &markers), "locks").unwrap();
     assert!(locks.starts_with("Pool.jobs (Queue at 0x7f00) "), "{locks}");
-    assert_eq!(line(&of(&wall::KIND, &markers), "locks"), None);
+    assert_eq!(line(&marked(&wall::KIND, &markers), "locks"), None);
 }
 
 #[test]
 fn memory_has_its_types_or_what_of_it_was_written_to() {
-    let of = |kind, markers: &[(usize, &str)]| {
-        with_waits(of_kind(example_profile("/srv/app/main.py"), kind), markers)
-    };
-    let grown = of(
+    let grown = marked(
         &growth::KIND,
         &[(0, "[anonymous memory]"), (1, "[file memory]")],
     );
     let memory = line(&grown, "memory").unwrap();
     assert!(memory.starts_with("anonymous "), "{memory}");
     assert!(memory.contains(" %, file "), "{memory}");
-    let copied = of(
+    let copied = marked(
         &copy_on_write::KIND,
         &[(0, "[reference count]"), (1, "[data]")],
     );
