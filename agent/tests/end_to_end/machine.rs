@@ -1,13 +1,12 @@
 //! The machine: what the tests require of it, and how they share it.
 //!
 //! Invariants: a test that measures shares, counts, times or costs, that looks at the whole host, or that
-//! changes it, runs [`alone`]; one that only looks at contents has the machine [`shared`] with others of its
-//! kind, of which as many run at once as there are processors. A test of several interpreters reports which
-//! of them failed.
+//! changes it, runs [`alone`]; one that only looks at contents has the machine [`shared`] with another of its
+//! kind. A test of several interpreters reports which of them failed.
 
 use std::{
     fs,
-    sync::{Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{Mutex, OnceLock},
     thread,
     time::Duration,
 };
@@ -17,27 +16,27 @@ use xtask::{
     process,
 };
 
+use crate::turns::{Kind, Turn, Turns};
+
 /// Interpreters that most tests run in parallel.
 const AT_ONCE: usize = 2;
 
 /// One interpreter for each layout of threads and their stacks.
 const KINDS: [&str; 5] = ["2.7", "3.8", "3.12", "3.15-sid", "3.14t"];
 
-static MACHINE: RwLock<()> = RwLock::new(());
+static TURNS: Turns = Turns::new();
 
-/// Locks the machine, so that no other test runs.
-pub(crate) fn alone() -> RwLockWriteGuard<'static, ()> {
+/// Waits until no other test runs.
+pub(crate) fn alone() -> Turn<'static> {
     require_root();
-    // A test that failed has not changed the machine.
-    MACHINE.write().unwrap_or_else(PoisonError::into_inner)
+    TURNS.take(Kind::Alone)
 }
 
-/// Locks the machine, so that only tests run that share it too: for a test that passes even if its programs
-/// have half of a processor each, and that selects them by their ids.
-pub(crate) fn shared() -> RwLockReadGuard<'static, ()> {
+/// Waits until only tests run that share the machine too: for a test that passes even if its programs have half of a
+/// processor each, and that selects them by their ids.
+pub(crate) fn shared() -> Turn<'static> {
     require_root();
-    // As above.
-    MACHINE.read().unwrap_or_else(PoisonError::into_inner)
+    TURNS.take(Kind::Shared)
 }
 
 fn require_root() {

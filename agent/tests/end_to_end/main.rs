@@ -83,6 +83,7 @@ mod terminal;
 mod threads;
 mod top;
 mod traced;
+mod turns;
 mod unwind_rate;
 mod waiting;
 mod whole;

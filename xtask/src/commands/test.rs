@@ -22,11 +22,18 @@ const PACKAGES: [&str; 3] = [
     "--exclude=agent-fuzz",
 ];
 
-/// A test that captures a profile, and the program that has it.
-const CAPTURE: (&str, &str) = (
-    "end_to_end",
-    "call_tree::stacks_are_exactly_those_of_the_source",
-);
+/// The program of the tests that profile real programs.
+const PROFILING: &str = "end_to_end";
+
+/// Threads that run its tests, most of which wait for their turn on the machine: of a few, those that share it
+/// would seldom be two.
+const PROFILING_THREADS: &str = "--test-threads=16";
+
+/// All other programs of tests, by their names.
+const OTHERS: [&str; 2] = ["[!e]*", "e[!n]*"];
+
+/// A test of [`PROFILING`] that captures a profile.
+const CAPTURE: &str = "call_tree::stacks_are_exactly_those_of_the_source";
 
 /// Set where a machine must have every interpreter: one that is missing is a failure there.
 const ALL_REQUIRED: &str = "AGENT_REQUIRE_ALL_INTERPRETERS";
@@ -106,15 +113,28 @@ pub(crate) fn all(results: &mut Results, kernels: &[Kernel], available: Availabl
             results.not_tested(name, &format!("{error:#}"));
         }
     }
-    let mut tests = on_host(&interpreters)?;
-    tests.args(PACKAGES).args(["--no-fail-fast", "--"]);
+    let mut skipped = Vec::new();
     for (test, any_of) in NEEDS {
         if !interpreters.iter().any(|it| any_of.contains(&&*it.name)) {
             results.not_tested(test, &format!("needs Python {}", any_of.join(" or ")));
-            tests.args(["--skip", test]);
+            skipped.extend(["--skip", test]);
         }
     }
-    results.cargo_test(&mut tests)?;
+    let others = OTHERS.iter().flat_map(|names| ["--test", names]);
+    results.cargo_test(
+        on_host(&interpreters)?
+            .args(PACKAGES)
+            .args(["--no-fail-fast", "--lib", "--bins"])
+            .args(others)
+            .arg("--")
+            .args(&skipped),
+    )?;
+    results.cargo_test(
+        on_host(&interpreters)?
+            .args(["--package", "agent", "--test", PROFILING, "--"])
+            .arg(PROFILING_THREADS)
+            .args(&skipped),
+    )?;
     // The tests have made and run it.
     let agent = paths::agent_binary();
     soak::check(results, &agent);
@@ -148,8 +168,8 @@ pub(crate) fn fast(results: &mut Results) -> Result<()> {
     )?;
     results.cargo_test(
         tests()?
-            .args(["--package", "agent", "--test", CAPTURE.0])
-            .args(["--", "--exact", CAPTURE.1]),
+            .args(["--package", "agent", "--test", PROFILING])
+            .args(["--", "--exact", CAPTURE]),
     )
 }
 
@@ -212,7 +232,7 @@ mod tests {
     #[test]
     fn tests_that_are_named_exist() {
         let named = NEEDS.iter().map(|(test, _)| *test);
-        for test in named.chain([CAPTURE.1]) {
+        for test in named.chain([CAPTURE]) {
             assert!(exists(test), "{test}");
         }
     }
