@@ -19,7 +19,7 @@ use agent_common::{
 use self::code::CoreCode;
 use super::{
     batch::Batch,
-    deadlocks::{DeadlockedThread, OwnedLock, cycles, deadlocked},
+    deadlocks::{DeadlockedThread, LockWaiter, cycles, deadlocked},
     locks::{NamedLock, full_name},
     names::{self, NamedThread},
     process::{awaited_word, system_call},
@@ -95,7 +95,7 @@ pub fn core_threads<S: Source>(
         code: CoreCode::new(executables, mappings),
         symbols: KnownCode::of_at_most(MAX_CODE_BYTES),
         batch: Batch::default(),
-        owned: HashMap::new(),
+        waiters: HashMap::new(),
     };
     let mut found = CoreThreads {
         list_error,
@@ -165,7 +165,7 @@ struct Reader<'a, S> {
     symbols: KnownCode,
     batch: Batch,
     /// Locks of which is known who held them, by the thread that waited.
-    owned: HashMap<u32, OwnedLock>,
+    waiters: HashMap<u32, LockWaiter>,
 }
 
 impl<S: Source> Reader<'_, S> {
@@ -328,26 +328,27 @@ impl<S: Source> Reader<'_, S> {
         let mut reader = LockReader::new(self.core, scratch, &python.target.layout);
         let mut lock = reader.find(state, word);
         let (variable, _) = reader.name(&mut lock);
-        let owner = reader.owner(&lock);
         let name = full_name(variable, &lock);
-        if let Some((owner, thread_id)) = owner.zip(thread_id) {
-            let waiting = OwnedLock {
+        if let Some(thread_id) = thread_id {
+            let waiter = LockWaiter {
                 process: self.core.pid(),
                 switches: 0,
                 thread_id,
-                owner,
+                lock: lock.address,
+                owner: reader.owner(&lock),
+                entered: reader.entered(state),
                 name: name.clone(),
             };
-            self.owned.insert(tid, waiting);
+            self.waiters.insert(tid, waiter);
         }
         name
     }
 
     fn deadlocks(&self) -> Vec<Vec<DeadlockedThread>> {
         let waiting = self
-            .owned
+            .waiters
             .iter()
-            .map(|(tid, owned)| (*tid, owned))
+            .map(|(tid, waiter)| (*tid, waiter))
             .collect();
         let mut cycles = cycles(&waiting);
         cycles.sort_unstable();

@@ -1,9 +1,10 @@
 //! Deadlocks: threads each of which waits for a lock that the next one holds, and the last one for that of the
 //! first.
 //!
-//! Of the locks of Python only an `RLock` says who holds it. A deadlock is one if passes have seen it twice: that
-//! each of its threads waits for the lock is proved, and the lock was read before; had a thread released the one that
-//! it holds, the other one would have run.
+//! An `RLock` says who holds it. A `Lock` does not: of the threads that wait it is held by the one that has entered it by a
+//! `with` statement, and waits for another one. A deadlock is one if passes have seen it twice: that each of its threads
+//! waits for the lock is proved, and the lock was read before; had a thread released the one that it holds, the other one
+//! would have run.
 //!
 //! Invariant: what is remembered is bounded: of more deadlocks than so many the rest is left out.
 
@@ -11,6 +12,8 @@ use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
 };
+
+use crate::python::remote::EnteredLock;
 
 /// Most deadlocks that are remembered.
 const MAX_DEADLOCKS: usize = 256;
@@ -37,24 +40,28 @@ struct Seen {
     threads: Vec<DeadlockedThread>,
 }
 
-/// A thread that waits for a lock of which is known who holds it.
+/// A thread that waits for a lock, and the locks that it has.
 #[derive(Clone, Debug)]
-pub(super) struct OwnedLock {
+pub(super) struct LockWaiter {
     /// The process of the thread.
     pub(super) process: u32,
     /// Context switches of the thread while it waits.
     pub(super) switches: u64,
     /// Its `pthread_self()`.
     pub(super) thread_id: u64,
-    /// That of the thread that holds the lock.
-    pub(super) owner: u64,
+    /// The address of the lock, or of its word; 0 where it is not known.
+    pub(super) lock: u64,
+    /// `pthread_self()` of the thread that holds the lock, if the lock says that.
+    pub(super) owner: Option<u64>,
+    /// The locks that the thread has entered.
+    pub(super) entered: Vec<EnteredLock>,
     /// The name of the lock.
     pub(super) name: String,
 }
 
 impl Deadlocks {
     /// Adds the deadlocks among the threads that wait in a pass, by their ids.
-    pub(super) fn add(&self, waiting: &HashMap<u32, &OwnedLock>) {
+    pub(super) fn add(&self, waiting: &HashMap<u32, &LockWaiter>) {
         for cycle in cycles(waiting) {
             let identity = cycle
                 .iter()
@@ -93,7 +100,7 @@ impl Deadlocks {
 /// The threads of a cycle, with their locks.
 pub(super) fn deadlocked(
     cycle: &[u32],
-    waiting: &HashMap<u32, &OwnedLock>,
+    waiting: &HashMap<u32, &LockWaiter>,
 ) -> Vec<DeadlockedThread> {
     let threads = cycle.iter().filter_map(|tid| {
         Some(DeadlockedThread {
@@ -104,15 +111,45 @@ pub(super) fn deadlocked(
     threads.collect()
 }
 
+/// The thread that has entered a lock, by process and address; [`None`] where several seem to: all but one have
+/// released it by themselves, as those that wait for a condition do.
+fn by_entered(waiting: &HashMap<u32, &LockWaiter>) -> HashMap<(u32, u64), Option<u32>> {
+    let mut threads = HashMap::new();
+    for (tid, waiter) in waiting {
+        // It wants the others back.
+        let has = |lock: &&EnteredLock| !lock.is(waiter.lock);
+        for address in waiter
+            .entered
+            .iter()
+            .filter(has)
+            .flat_map(EnteredLock::addresses)
+        {
+            threads
+                .entry((waiter.process, address))
+                .and_modify(|it| {
+                    if *it != Some(*tid) {
+                        *it = None;
+                    }
+                })
+                .or_insert(Some(*tid));
+        }
+    }
+    threads
+}
+
 /// The cycles of threads, the one with the least id first.
-pub(super) fn cycles(waiting: &HashMap<u32, &OwnedLock>) -> Vec<Vec<u32>> {
+pub(super) fn cycles(waiting: &HashMap<u32, &LockWaiter>) -> Vec<Vec<u32>> {
     let by_id: HashMap<(u32, u64), u32> = waiting
         .iter()
         .map(|(tid, owned)| ((owned.process, owned.thread_id), *tid))
         .collect();
+    let by_entered = by_entered(waiting);
     let holder = |tid: &u32| {
-        let owned = waiting.get(tid)?;
-        by_id.get(&(owned.process, owned.owner)).copied()
+        let waiter = waiting.get(tid)?;
+        match waiter.owner {
+            Some(owner) => by_id.get(&(waiter.process, owner)).copied(),
+            None => *by_entered.get(&(waiter.process, waiter.lock))?,
+        }
     };
     // The walk in which each thread was seen.
     let mut seen = HashMap::new();
@@ -145,18 +182,58 @@ pub(super) fn cycles(waiting: &HashMap<u32, &OwnedLock>) -> Vec<Vec<u32>> {
 mod tests {
     use super::*;
 
-    fn owned(thread_id: u64, owner: u64) -> OwnedLock {
-        OwnedLock {
+    fn owned(thread_id: u64, owner: u64) -> LockWaiter {
+        LockWaiter {
             process: 1,
             switches: 7,
             thread_id,
-            owner,
+            lock: 0x1000 + owner,
+            owner: Some(owner),
+            entered: Vec::new(),
             name: format!("lock of {owner}"),
         }
     }
 
+    /// A thread that has entered locks and waits for one that does not say who holds it.
+    fn entered(tid: u32, locks: &[u64], lock: u64) -> (u32, LockWaiter) {
+        let waiter = LockWaiter {
+            lock,
+            owner: None,
+            entered: locks.iter().map(|it| EnteredLock::at(*it)).collect(),
+            ..owned(tid.into(), 0)
+        };
+        (tid, waiter)
+    }
+
+    #[test]
+    fn who_has_entered_a_lock_holds_it() {
+        let found = |waiters: &[(u32, LockWaiter)]| {
+            cycles(&waiters.iter().map(|(tid, it)| (*tid, it)).collect())
+        };
+        let (first, second) = (entered(1, &[0x10], 0x20), entered(2, &[0x20, 0x30], 0x10));
+        assert_eq!(found(&[first.clone(), second.clone()]), [vec![1, 2]]);
+        // One that only waits, and one that waits for a lock of an owner.
+        assert_eq!(found(&[first.clone(), entered(2, &[], 0x10)]).len(), 0);
+        let of_owner = LockWaiter {
+            owner: Some(1),
+            ..second.1.clone()
+        };
+        assert_eq!(found(&[first.clone(), (2, of_owner)]), [vec![1, 2]]);
+        // Two that have released a lock inside the statement, and want it back.
+        let again = [entered(1, &[0x10], 0x10), entered(2, &[0x10], 0x10)];
+        assert_eq!(found(&again).len(), 0);
+        // Nobody knows which of two has it; the lock of another process is another one.
+        assert_eq!(
+            found(&[first.clone(), second.clone(), entered(3, &[0x20], 0x40)]).len(),
+            0
+        );
+        let mut other = second;
+        other.1.process = 2;
+        assert_eq!(found(&[first, other]).len(), 0);
+    }
+
     /// Threads with these ids, the first of each pair waiting for the second.
-    fn waiting(pairs: &[(u32, u32)]) -> HashMap<u32, OwnedLock> {
+    fn waiting(pairs: &[(u32, u32)]) -> HashMap<u32, LockWaiter> {
         let owned = pairs
             .iter()
             .map(|(tid, owner)| (*tid, owned(u64::from(*tid) + 100, u64::from(*owner) + 100)));
@@ -194,7 +271,7 @@ mod tests {
     fn a_deadlock_is_one_if_it_was_seen_twice() {
         let deadlocks = Deadlocks::default();
         let mut waiting = waiting(&[(1, 2), (2, 1)]);
-        let add = |waiting: &HashMap<u32, OwnedLock>| {
+        let add = |waiting: &HashMap<u32, LockWaiter>| {
             deadlocks.add(&waiting.iter().map(|(tid, owned)| (*tid, owned)).collect());
         };
         add(&waiting);

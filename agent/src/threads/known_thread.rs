@@ -11,8 +11,10 @@ use agent_common::{
 
 use super::{
     balance::{Activity, Balance},
+    batch::Batch,
     gil::GilWait,
     reason::is_stopped,
+    status::PassStatus,
     walker::Walked,
 };
 
@@ -109,6 +111,13 @@ pub(super) enum Shown {
     Earlier,
 }
 
+/// Whether a thread did not run between two visits, before and after its memory was read.
+pub(super) fn did_not_run(before: &ThreadVisit, after: &ThreadVisit) -> bool {
+    after.on_cpu == 0
+        && after.switches == before.switches
+        && after.start_time_ns == before.start_time_ns
+}
+
 impl KnownThread {
     pub(super) fn new(visit: ThreadVisit) -> Self {
         Self {
@@ -188,10 +197,14 @@ impl KnownThread {
         mem::take(&mut self.owed_ns)
     }
 
-    /// The sample of the time that was put off, if there is some, of which nothing more becomes known.
-    pub(super) fn sample_of_owed(&mut self, time_ns: u64) -> Option<Sample> {
+    /// Adds the sample of the time that was put off, if there is some, of which nothing more becomes known.
+    pub(super) fn give_up_time(&mut self, time_ns: u64, batch: &mut Batch, status: &PassStatus) {
         let owed_ns = self.take_owed();
-        (owed_ns != 0).then(|| self.sample_of(&Wait::UNPROVED, time_ns, owed_ns))
+        if owed_ns != 0 {
+            let sample = self.sample_of(&Wait::UNPROVED, time_ns, owed_ns);
+            batch.samples.push(sample);
+            status.add_unproved();
+        }
     }
 
     /// Forgets its stack, of which nothing is known any more.

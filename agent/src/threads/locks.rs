@@ -137,6 +137,11 @@ pub(super) struct FoundLock {
 }
 
 impl FoundLock {
+    /// The address of the lock, or of its word; 0 where it has none of its own.
+    pub(super) fn address(self) -> u64 {
+        self.found_by
+    }
+
     /// Whether its name is to be looked for later.
     pub(super) fn is_deferred(self) -> bool {
         self.is_deferred

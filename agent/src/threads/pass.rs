@@ -28,12 +28,12 @@ use std::{
 
 use agent_common::{limits::MAX_KNOWN_THREADS, visit::ThreadVisit};
 
-use self::{away::Traced, changed::Changed, proof::did_not_run};
+use self::{away::Traced, changed::Changed};
 use super::{
     batch::Batch,
-    deadlocks::OwnedLock,
+    deadlocks::LockWaiter,
     gil::GilHolders,
-    known_thread::KnownThread,
+    known_thread::{KnownThread, did_not_run},
     locks::LockNaming,
     process::VisitedProcess,
     settings::{Settings, WaitRecords},
@@ -88,7 +88,7 @@ pub(super) struct Passer {
     /// What is sampled of context switches, if they are traced.
     traced: Option<Traced>,
     /// Threads that wait for locks of which is known who holds them.
-    owned_locks: HashMap<u32, OwnedLock>,
+    lock_waiters: HashMap<u32, LockWaiter>,
 }
 
 impl Passer {
@@ -107,7 +107,7 @@ impl Passer {
             locks: settings.locks,
             records: settings.records.clone(),
             traced: settings.traced.clone().map(Traced::new),
-            owned_locks: HashMap::new(),
+            lock_waiters: HashMap::new(),
         }
     }
 
@@ -208,7 +208,7 @@ impl Passer {
             .entry(head.tid)
             .or_insert_with(|| KnownThread::new(*head));
         if !did_not_run(&known.visit, head) {
-            put_off::give_up_time(known, now_ns, &mut self.batch, &self.shared.status);
+            known.give_up_time(now_ns, &mut self.batch, &self.shared.status);
         }
         if !known.is(head) {
             *known = KnownThread::new(*head);
@@ -237,12 +237,12 @@ impl Passer {
         for tid in gone {
             let mut known = self.threads.remove(&tid);
             if let Some(known) = &mut known {
-                put_off::give_up_time(known, time_ns, &mut self.batch, &self.shared.status);
+                known.give_up_time(time_ns, &mut self.batch, &self.shared.status);
             }
             if let Some(traced) = &mut self.traced {
                 traced.forget(tid);
             }
-            self.owned_locks.remove(&tid);
+            self.lock_waiters.remove(&tid);
             self.shared.visits().forget(tid);
             if known.is_some_and(|known| known.is_noted)
                 && let Some(mut waits) = self.shared.lock_waits()

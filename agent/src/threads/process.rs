@@ -35,8 +35,8 @@ use crate::{
     python::{
         gil::{Gil, GilLocation, GilWords, MAX_GILS},
         remote::{
-            Lock, LockReader, LockWord, StopWait, Target, find_request, requester, thread_states,
-            word_of_lock,
+            EnteredLock, Lock, LockReader, LockWord, StopWait, Target, find_request, requester,
+            thread_states, word_of_lock,
         },
     },
 };
@@ -265,6 +265,15 @@ impl VisitedProcess {
         let interpreter = self.interpreter.as_ref()?;
         let object = self.locks.object(found)?;
         LockReader::new(&self.memory, scratch, &interpreter.layout).owner(object)
+    }
+
+    /// The locks that a thread with this `pthread_self()` has entered by `with` statements.
+    pub(super) fn entered_locks(&self, thread_id: u64, scratch: &mut Scratch) -> Vec<EnteredLock> {
+        let state = self.states(thread_id).first().map(|it| it.address);
+        let Some((interpreter, state)) = self.interpreter.as_ref().zip(state) else {
+            return Vec::new();
+        };
+        LockReader::new(&self.memory, scratch, &interpreter.layout).entered(state)
     }
 
     fn holder(&self, gil: Gil) -> HolderPointer {

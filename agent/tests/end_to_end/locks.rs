@@ -63,7 +63,7 @@ fn every_type_of_lock_has_its_name() {
                 (thread.to_owned(), class_of(lock))
             })
             .collect();
-        assert_eq!(expected.len(), 12);
+        assert_eq!(expected.len(), 16);
         let folded = Capture::folded(target.pid(), "--event lock --idle -d 1.2");
         for (thread, lock) in &expected {
             // From 3.11 on with their classes.
@@ -247,36 +247,43 @@ fn the_table_says_who_waits_for_a_lock_and_who_releases_it() {
     }
 }
 
-/// Locks of which each thread may take its own more than once say who holds them.
+/// Locks of which each thread may take its own more than once say who holds them; who holds others is known by the
+/// `with` statements that have entered them.
 #[test]
 fn a_deadlock_is_a_line_that_names_the_threads_and_their_locks() {
     let _machine = machine::shared();
     machine::for_each_that(has_thread_names, |interpreter| {
-        let target = Target::start(interpreter, "deadlock");
-        let pid = target.pid().to_string();
-        let capture = Capture::run(&["lock", "--pid", &pid, "-d", "1"]);
-        capture.assert_success();
-        let table = String::from_utf8(capture.output).unwrap();
-        let deadlocks: Vec<_> = table
-            .lines()
-            .filter(|line| line.starts_with("Deadlock: "))
-            .collect();
-        assert_eq!(deadlocks.len(), 1, "{table}");
-        for (thread, lock, holder) in [
-            ("one", "second", "two"),
-            ("two", "third", "three"),
-            ("three", "first", "one"),
-        ] {
-            // `one (4712) waits for Bank.second (RLock at 0x7f00), held by two (4713)`
-            let waits = deadlocks[0].split(", which ").find(|part| {
-                let (lock, holder) = (
-                    format!("waits for Bank.{lock} (RLock at 0x"),
-                    format!(", held by {holder} ("),
-                );
-                part.contains(&lock) && part.contains(&holder)
-            });
-            assert!(waits.is_some(), "{thread}: {table}");
+        for (workload, class) in [("deadlock", "RLock"), ("plain_deadlock", "Lock")] {
+            let target = Target::start(interpreter, workload);
+            let pid = target.pid().to_string();
+            let capture = Capture::run(&["lock", "--pid", &pid, "-d", "1"]);
+            capture.assert_success();
+            let table = String::from_utf8(capture.output).unwrap();
+            assert_names_deadlock(&table, class);
         }
-        assert!(!deadlocks[0].contains("audit"), "{table}");
     });
+}
+
+fn assert_names_deadlock(table: &str, class: &str) {
+    let deadlocks: Vec<_> = table
+        .lines()
+        .filter(|line| line.starts_with("Deadlock: "))
+        .collect();
+    assert_eq!(deadlocks.len(), 1, "{table}");
+    for (thread, lock, holder) in [
+        ("one", "second", "two"),
+        ("two", "third", "three"),
+        ("three", "first", "one"),
+    ] {
+        // `one (4712) waits for Bank.second (RLock at 0x7f00), held by two (4713)`
+        let waits = deadlocks[0].split(", which ").find(|part| {
+            let (lock, holder) = (
+                format!("waits for Bank.{lock} ({class} at 0x"),
+                format!(", held by {holder} ("),
+            );
+            part.contains(&lock) && part.contains(&holder)
+        });
+        assert!(waits.is_some(), "{thread}: {table}");
+    }
+    assert!(!deadlocks[0].contains("audit"), "{table}");
 }

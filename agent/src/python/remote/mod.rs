@@ -24,7 +24,7 @@ use agent_common::memory::UserMemory;
 
 pub use error::{Error, ThreadListError};
 pub(crate) use list::{threads as thread_states, threads_until_error as thread_states_until_error};
-pub(crate) use lock::{Lock, LockReader, LockWord, is_lock_module, word_of_lock};
+pub(crate) use lock::{EnteredLock, Lock, LockReader, LockWord, is_lock_module, word_of_lock};
 pub(crate) use name::read_text as thread_name_text;
 pub(crate) use stop_the_world::{StopWait, find_request, requester};
 pub use target::Target;

@@ -4,7 +4,7 @@
 use agent_common::{maps::LockWait, record::WaitReason};
 
 use super::{Passer, reading::Read};
-use crate::threads::{deadlocks::OwnedLock, known_thread::Shown, locks::FoundLock};
+use crate::threads::{deadlocks::LockWaiter, known_thread::Shown, locks::FoundLock};
 
 impl Passer {
     /// The name of the lock for which a thread was proved to wait, if it is known.
@@ -35,14 +35,14 @@ impl Passer {
         known.is_noted = known.lock_wait.is_some();
     }
 
-    /// Notes who holds the lock for which a thread was proved to wait.
-    pub(super) fn note_lock_owner(&mut self, tid: u32, read: &Read, name: Option<&str>) {
-        let Some(owned) = read.lock_owner.clone() else {
-            self.owned_locks.remove(&tid);
+    /// Notes for which lock a thread was proved to wait, and which it has.
+    pub(super) fn note_lock_waiter(&mut self, tid: u32, read: &Read, name: Option<&str>) {
+        let Some(waiter) = read.lock_waiter.clone() else {
+            self.lock_waiters.remove(&tid);
             return;
         };
-        let name = name.unwrap_or("an RLock").to_owned();
-        self.owned_locks.insert(tid, OwnedLock { name, ..owned });
+        let name = name.unwrap_or("a lock").to_owned();
+        self.lock_waiters.insert(tid, LockWaiter { name, ..waiter });
     }
 
     /// Records deadlocks, if they are wanted: of threads whose waits are proved and go on.
@@ -50,7 +50,7 @@ impl Passer {
         let Some(deadlocks) = &self.records.deadlocks else {
             return;
         };
-        let waits = |tid: &u32, owned: &OwnedLock| {
+        let waits = |tid: &u32, waiter: &LockWaiter| {
             self.threads.get(tid).is_some_and(|known| {
                 let waits = matches!(
                     known.shown,
@@ -59,12 +59,12 @@ impl Passer {
                 waits
                     && known.reason == WaitReason::LOCK
                     && known.stack.is_some()
-                    && known.visit.switches == owned.switches
-                    && known.visit.tgid == owned.process
+                    && known.visit.switches == waiter.switches
+                    && known.visit.tgid == waiter.process
             })
         };
-        let waiting = self.owned_locks.iter();
-        let waiting = waiting.filter(|(tid, owned)| waits(tid, owned));
-        deadlocks.add(&waiting.map(|(tid, owned)| (*tid, owned)).collect());
+        let waiting = self.lock_waiters.iter();
+        let waiting = waiting.filter(|(tid, waiter)| waits(tid, waiter));
+        deadlocks.add(&waiting.map(|(tid, waiter)| (*tid, waiter)).collect());
     }
 }

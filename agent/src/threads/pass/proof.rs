@@ -11,6 +11,7 @@ use super::{PassError, Passer, changed::Changed, reading::Read};
 use crate::{
     bpf::monotonic_ns,
     threads::{
+        known_thread::did_not_run,
         locks::{FoundLock, NamedLock},
         names,
         page_cache::PageCache,
@@ -213,7 +214,7 @@ impl Passer {
     fn set_stack(&mut self, tid: u32, read: &Read) {
         let name = read.lock.and_then(|found| self.lock_name(tid, found));
         self.note_lock_wait(tid, read.lock_wait);
-        self.note_lock_owner(tid, read, name.as_deref());
+        self.note_lock_waiter(tid, read, name.as_deref());
         let process = self.threads.get(&tid).map_or(0, |known| known.visit.tgid);
         let lock = name.map(|name| NamedLock::new(self.walker.seed(), process, &name));
         if let Some(known) = self.threads.get_mut(&tid) {
@@ -253,11 +254,4 @@ impl Passer {
             known.stack = None;
         }
     }
-}
-
-/// Whether a thread did not run between two visits, before and after its memory was read.
-pub(super) fn did_not_run(before: &ThreadVisit, after: &ThreadVisit) -> bool {
-    after.on_cpu == 0
-        && after.switches == before.switches
-        && after.start_time_ns == before.start_time_ns
 }

@@ -6,10 +6,7 @@
 //! Invariant: time that is put off is in a sample later, with a stack or without.
 
 use super::Passer;
-use crate::{
-    bpf::monotonic_ns,
-    threads::{batch::Batch, known_thread::KnownThread, status::PassStatus},
-};
+use crate::bpf::monotonic_ns;
 
 impl Passer {
     /// Puts the sample of a thread off; of a snapshot there is no later pass.
@@ -29,20 +26,7 @@ impl Passer {
     pub(in crate::threads) fn finish(&mut self) {
         let time_ns = monotonic_ns();
         for known in self.threads.values_mut() {
-            give_up_time(known, time_ns, &mut self.batch, &self.shared.status);
+            known.give_up_time(time_ns, &mut self.batch, &self.shared.status);
         }
-    }
-}
-
-/// Adds the sample of the time that was put off of a thread that has run since, or is not visited any more.
-pub(super) fn give_up_time(
-    known: &mut KnownThread,
-    time_ns: u64,
-    batch: &mut Batch,
-    status: &PassStatus,
-) {
-    if let Some(sample) = known.sample_of_owed(time_ns) {
-        batch.samples.push(sample);
-        status.add_unproved();
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     threads::{
         batch::Batch,
         code::Code,
-        deadlocks::OwnedLock,
+        deadlocks::LockWaiter,
         gil::GilWait,
         locks::FoundLock,
         names::{self, NamedThread},
@@ -39,8 +39,8 @@ pub(super) struct Read {
     pub(super) lock: Option<FoundLock>,
     /// The wait for it, if its end is to be recorded.
     pub(super) lock_wait: Option<LockWait>,
-    /// Who holds it, if that is wanted and known; without its name.
-    pub(super) lock_owner: Option<OwnedLock>,
+    /// Who holds it, and which others the thread has, if that is wanted; without its name.
+    pub(super) lock_waiter: Option<LockWaiter>,
     /// The pages of the walk.
     pub(super) pages: Vec<u64>,
     /// Whether all of them were there.
@@ -116,13 +116,13 @@ impl Passer {
         };
         let lock = lock.map(|lock| process.look_up_lock(lock, walker.scratch()));
         let is_wanted = wanted_records.deadlocks.is_some();
-        let owner = lock.filter(|_| is_wanted);
-        let owner = owner.and_then(|lock| process.lock_owner(lock, walker.scratch()));
-        let lock_owner = owner.map(|owner| OwnedLock {
+        let lock_waiter = lock.filter(|_| is_wanted).map(|lock| LockWaiter {
             process: visit.tgid,
             switches: visit.switches,
             thread_id,
-            owner,
+            lock: lock.address(),
+            owner: process.lock_owner(lock, walker.scratch()),
+            entered: process.entered_locks(thread_id, walker.scratch()),
             name: String::new(),
         });
         let is_due = is_complete && monotonic_ns() >= known.name_due_ns;
@@ -140,7 +140,7 @@ impl Passer {
             gil,
             lock,
             lock_wait,
-            lock_owner,
+            lock_waiter,
             pages,
             is_complete,
             states,

@@ -380,7 +380,7 @@ fn deadlocks_and_tasks_are_found() {
     let _machine = machine::alone();
     let _pattern = Pattern::of_working_directory();
     let deadlock = "
-first, second = threading.RLock(), threading.RLock()
+first, second = KIND(), KIND()
 barrier = threading.Barrier(3)
 
 def takes(one, other):
@@ -396,10 +396,13 @@ time.sleep(0.3)
 os.abort()
 ";
     machine::for_each_representative_that(has_thread_names, |interpreter| {
-        let crash = Crash::of_code(&interpreter.path, deadlock, ABORT);
-        let document = json(&crash.path(), &root(interpreter));
-        let threads = document["deadlocks"][0].as_array();
-        assert_eq!(threads.map(Vec::len), Some(2), "{document:#}");
+        for kind in ["threading.RLock", "threading.Lock"] {
+            let code = deadlock.replace("KIND", kind);
+            let crash = Crash::of_code(&interpreter.path, &code, ABORT);
+            let document = json(&crash.path(), &root(interpreter));
+            let threads = document["deadlocks"][0].as_array();
+            assert_eq!(threads.map(Vec::len), Some(2), "{kind}: {document:#}");
+        }
     });
     let tasks = "
 import asyncio

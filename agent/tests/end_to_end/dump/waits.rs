@@ -77,19 +77,21 @@ fn a_thread_that_sleeps_with_the_gil_is_the_one_that_holds_it() {
 fn a_deadlock_is_the_first_line() {
     let _machine = machine::shared();
     machine::for_each_representative_that(has_thread_names, |interpreter| {
-        let target = Target::start(interpreter, "deadlock");
-        let whole = text(target.pid(), "");
-        let first = whole.lines().next().unwrap();
-        assert!(first.starts_with("Deadlock: "), "{whole}");
-        for (lock, holder) in [("second", "two"), ("third", "three"), ("first", "one")] {
-            let is_wait = |part: &str| {
-                part.contains(&format!("waits for Bank.{lock} (RLock at 0x"))
-                    && part.ends_with(&format!(" \"{holder}\""))
-            };
-            assert!(first.split(", which ").any(is_wait), "{whole}");
+        for (workload, class) in [("deadlock", "RLock"), ("plain_deadlock", "Lock")] {
+            let target = Target::start(interpreter, workload);
+            let whole = text(target.pid(), "");
+            let first = whole.lines().next().unwrap();
+            assert!(first.starts_with("Deadlock: "), "{whole}");
+            for (lock, holder) in [("second", "two"), ("third", "three"), ("first", "one")] {
+                let is_wait = |part: &str| {
+                    part.contains(&format!("waits for Bank.{lock} ({class} at 0x"))
+                        && part.ends_with(&format!(" \"{holder}\""))
+                };
+                assert!(first.split(", which ").any(is_wait), "{whole}");
+            }
+            let document = json(target.pid(), "--no-native");
+            assert_deadlock(interpreter, target.pid(), &document);
         }
-        let document = json(target.pid(), "--no-native");
-        assert_deadlock(interpreter, target.pid(), &document);
     });
 }
 

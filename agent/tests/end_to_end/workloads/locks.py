@@ -66,6 +66,33 @@ class Pool(object):
         takes(self.plain)
 
 
+class Part(object):
+    def __init__(self):
+        self.inner = threading.Lock()
+        self.inner.acquire()
+
+
+class Whole(object):
+    """Locks that are no attributes of its own."""
+
+    def __init__(self):
+        self.part = Part()
+        self.locks = {"orders": threading.Lock()}
+        self.locks["orders"].acquire()
+
+    def in_other(self, other):
+        with other.inner:
+            pass
+
+    def in_part(self):
+        with self.part.inner:
+            pass
+
+    def in_entry(self):
+        with self.locks["orders"]:
+            pass
+
+
 def takes(lock):
     with lock:
         pass
@@ -76,6 +103,14 @@ of_module = threading.Lock()
 
 def in_of_module():
     of_module.acquire()
+
+
+part_of_module = Part()
+
+
+def in_part_of_module():
+    with part_of_module.inner:
+        pass
 
 
 def in_unnamed(lock):
@@ -101,6 +136,15 @@ if __name__ == "__main__":
     truth.start("in_argument", pool.in_argument)
     expect("in_of_module", "of_module", of_module)
     truth.start("in_of_module", in_of_module)
+    whole, other = Whole(), Part()
+    expect("in_other", "Part.inner", other.inner)
+    truth.start("in_other", whole.in_other, other)
+    expect("in_part", "Part.inner", whole.part.inner)
+    truth.start("in_part", whole.in_part)
+    expect("in_entry", 'Whole.locks["orders"]', whole.locks["orders"])
+    truth.start("in_entry", whole.in_entry)
+    expect("in_part_of_module", "Part.inner", part_of_module.inner)
+    truth.start("in_part_of_module", in_part_of_module)
     unnamed = [threading.Lock()]
     unnamed[0].acquire()
     sys.stdout.write("in_unnamed\tLock\n")

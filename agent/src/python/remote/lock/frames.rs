@@ -1,14 +1,18 @@
 //! The frames of a thread that waits.
 
 use agent_common::{
-    layout::{ABSENT, RunStyle},
+    layout::{ABSENT, InstanceStyle, RunStyle},
     memory::{Fault, UserAddr, UserMemory},
 };
 
 use super::{
+    super::structure::{Structure, read_bytes},
     LockReader,
     modules::{self, Awaited},
 };
+
+/// Most variables of a frame that are looked at.
+const MAX_VARIABLES: u64 = 16;
 
 /// `FRAME_OWNED_BY_CSTACK`: frames from here on are the interpreter's own.
 const FIRST_INTERNAL_OWNER: u64 = 3;
@@ -66,6 +70,44 @@ impl<M: UserMemory> LockReader<'_, M> {
         // The low bits are a tag from 3.14 on.
         let first = UserAddr(self.memory.word(locals).ok()? & !7);
         first.could_be_structure().then_some(first)
+    }
+
+    /// The variables of a frame behind the first one that have values.
+    pub(super) fn other_variables(&self, frame: &Frame) -> Result<Vec<UserAddr>, Fault> {
+        /// Bytes from `co_nlocals` to `co_firstlineno`, with `co_stacksize` and `co_flags` between, from 3.6 to 3.10.
+        const BEFORE_FIRST_LINE: u16 = 12;
+
+        let (layout, fields) = (self.layout, &self.layout.code);
+        let count = if fields.bytecode != ABSENT {
+            self.variable_count(frame)?
+        } else if layout.object.instance == InstanceStyle::OPAQUE {
+            // Attributes are not looked into.
+            0
+        } else {
+            let count = fields.first_line.saturating_sub(BEFORE_FIRST_LINE);
+            self.int(frame.code.field(count))?
+        };
+        let locals = frame.address.field(layout.frame.locals);
+        let count = u64::from(count).min(MAX_VARIABLES);
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let values = Structure::read(self.memory, locals, 8 * count)?;
+        // The low bits are a tag from 3.14 on.
+        let others = (1..count).map(|nth| UserAddr(values.word(8 * nth) & !7));
+        Ok(others.filter(|it| it.could_be_structure()).collect())
+    }
+
+    /// From 3.11 on, how many variables a frame has (`co_nlocalsplus`, behind `co_firstlineno`).
+    pub(super) fn variable_count(&self, frame: &Frame) -> Result<u32, Fault> {
+        self.int(frame.code.field(self.layout.code.first_line + 4))
+    }
+
+    /// An `int` of the process.
+    pub(super) fn int(&self, address: UserAddr) -> Result<u32, Fault> {
+        let bytes = read_bytes(self.memory, address, size_of::<u32>())?;
+        let bytes = bytes.first_chunk().ok_or(Fault)?;
+        Ok(u32::from_le_bytes(*bytes))
     }
 
     /// `f_globals`.

@@ -15,15 +15,19 @@
 //! attribute `_name`.
 //!
 //! Its name is that of a variable that refers to it: an attribute of the first variable of the calling functions
-//! (mostly `self`), or a variable of their modules. Both were read, so that a name is proved; there may be others.
+//! (mostly `self`), a variable of their modules, an attribute of another variable, or an attribute or an entry of what is
+//! an attribute of the first one or a variable of a module. All were read, so that a name is proved; there may be others.
 //!
 //! Invariants: every read is bounded; what cannot be read has no name. In 2.7 attributes and variables of modules are not looked into.
 
+mod entered;
 mod frames;
 mod modules;
 mod names;
 mod objects;
 mod parked;
+
+use std::iter;
 
 use agent_common::{
     layout::Layout,
@@ -33,6 +37,7 @@ use agent_common::{
 
 use self::modules::Awaited;
 pub use self::{
+    entered::EnteredLock,
     modules::is_lock_module,
     parked::{LockWord, word_of_lock},
 };
@@ -70,12 +75,20 @@ pub struct Lock {
 }
 
 /// Where a variable can refer to a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Caller {
     /// The first variable.
     first: UserAddr,
+    /// Other variables.
+    others: Vec<UserAddr>,
     /// The dictionary of its module, null where that is not known.
     globals: UserAddr,
+}
+
+impl Caller {
+    fn variables(&self) -> impl Iterator<Item = UserAddr> {
+        iter::once(self.first).chain(self.others.iter().copied())
+    }
 }
 
 impl Lock {
@@ -183,6 +196,7 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
             } else {
                 lock.callers.push(Caller {
                     first: first.unwrap_or(UserAddr(0)),
+                    others: self.other_variables(&frame).unwrap_or_default(),
                     globals: self.globals(&frame).unwrap_or(UserAddr(0)),
                 });
             }
@@ -309,6 +323,7 @@ mod tests {
                 let mut reader = LockReader::new(&memory, &mut scratch, layout);
                 let mut lock = reader.find(UserAddr(0x1000), LockWord::OfLock(0x5000));
                 assert!(lock.callers.len() <= MAX_CALLERS);
+                assert!(reader.entered(UserAddr(0x1000)).len() <= entered::MAX_ENTERED);
                 let (_, entries) = reader.name(&mut lock);
                 assert!(entries <= LockReader::<Made<&dyn Fn(u64) -> u64>>::MAX_ENTRIES);
             };
