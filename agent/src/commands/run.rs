@@ -26,6 +26,7 @@ pub async fn run(options: &RunOptions, folder: PathBuf) -> Result<ExitCode> {
     let read = || Config::read(&sources);
     let config = read()?;
     if options.check_config {
+        daemon::check(&config)?;
         for warning in &config.warnings {
             // Standard error may be closed.
             let _ = writeln!(io::stderr(), "agent: {warning}");

@@ -142,6 +142,23 @@ pub enum Invalid {
         /// The key that is missing.
         needed: &'static str,
     },
+    /// A queue has no room.
+    #[error("has a queue with {field}: 0, which is full at once: give more, or leave it out")]
+    EmptyQueue {
+        /// The key.
+        field: &'static str,
+    },
+    /// Two exporters have the same spool.
+    #[error(
+        "has the folder '{}' for its spool, as exporter `{other}`: give each one a folder of its own",
+        folder.display()
+    )]
+    SharedSpool {
+        /// The other exporter.
+        other: String,
+        /// The folder.
+        folder: PathBuf,
+    },
     /// A key belongs to another type of exporter.
     #[error("has {field}, which only exporters of type {of} have")]
     Foreign {
@@ -150,6 +167,24 @@ pub enum Invalid {
         /// The type that has it.
         of: &'static str,
     },
+}
+
+/// Whether an exporter has the spool of one before it.
+pub(super) fn check_spool(
+    config: &export::ExporterConfig,
+    before: &[export::ExporterConfig],
+) -> Result<(), Invalid> {
+    let folder = |config: &export::ExporterConfig| Some(config.spool.as_ref()?.folder.clone());
+    let Some(own) = folder(config) else {
+        return Ok(());
+    };
+    let other = before.iter().find(|it| folder(it).as_ref() == Some(&own));
+    other.map_or(Ok(()), |other| {
+        Err(Invalid::SharedSpool {
+            other: other.name.clone(),
+            folder: own,
+        })
+    })
 }
 
 /// The exporter for a configuration without exporters.
@@ -264,6 +299,15 @@ impl Collector {
             max_bytes: spool.max_bytes.map_or(SPOOL_BYTES, |size| size.0),
         });
         if let Some(queue) = self.queue {
+            let is_zero = |size: &Size| size.0 == 0;
+            if queue.max_profiles == Some(0) {
+                let field = "max_profiles";
+                return Err(Invalid::EmptyQueue { field });
+            }
+            if queue.max_bytes.as_ref().is_some_and(is_zero) {
+                let field = "max_bytes";
+                return Err(Invalid::EmptyQueue { field });
+            }
             let bytes = queue
                 .max_bytes
                 .map(|size| usize::try_from(size.0).unwrap_or(usize::MAX));

@@ -340,12 +340,15 @@ fn exporters(
     let Some(written) = written else {
         return Ok(vec![exporters::in_folder("local", folder.to_owned())]);
     };
-    let checked = written.into_iter().map(|(name, exporter)| {
-        exporter
-            .checked(&name)
-            .map_err(|source| Error::Exporter { name, source })
-    });
-    checked.collect()
+    let mut all = Vec::with_capacity(written.len());
+    for (name, exporter) in written {
+        let checked = exporter.checked(&name).and_then(|config| {
+            exporters::check_spool(&config, &all)?;
+            Ok(config)
+        });
+        all.push(checked.map_err(|source| Error::Exporter { name, source })?);
+    }
+    Ok(all)
 }
 
 fn key(key: &'static str, message: String) -> Error {

@@ -262,6 +262,14 @@ fn invalid_values_are_rejected() {
             "exporter `a` has tenant, which only exporters of type pyroscope have",
         ),
         (
+            "exporters: {a: {type: parca, url: 'http://x', queue: {max_profiles: 0}}}",
+            "exporter `a` has a queue with max_profiles: 0, which is full at once: give more, or leave it out",
+        ),
+        (
+            "exporters: {a: {type: parca, url: 'http://x', spool: {folder: /s}}, b: {type: otlp, url: 'http://y', spool: {folder: /s/}}}",
+            "exporter `b` has the folder '/s/' for its spool, as exporter `a`: give each one a folder of its own",
+        ),
+        (
             "exporters: {a: {type: otlp, url: 'http://x', username: u}}",
             "exporter `a` has username but no password_file",
         ),

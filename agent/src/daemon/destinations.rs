@@ -1,7 +1,8 @@
 //! The exporters, and their replacement by others while the agent samples.
 //!
-//! Invariant: nothing here makes the main loop wait: what comes while the exporters are being
-//! replaced is kept, within limits.
+//! Invariants: nothing here makes the main loop wait: what comes while exporters are being
+//! replaced is kept for the new ones, within limits; those whose configuration is the same go on, with their queues and
+//! counters; a configuration that cannot work replaces nothing.
 
 use std::{
     collections::VecDeque,
@@ -31,9 +32,16 @@ pub(super) struct Destinations {
 enum State {
     Running(Exporters),
     /// Old and new exporters may share spools, which have one user at a time.
-    Ending {
+    Replacing {
+        /// Those that go on.
+        staying: Exporters,
+        /// The end of the others.
         end: JoinHandle<()>,
+        /// All that there will be.
         next: Vec<ExporterConfig>,
+        /// Those of them that are to be started.
+        missing: Vec<ExporterConfig>,
+        /// What came for those.
         kept: VecDeque<ProfileBatch>,
     },
 }
@@ -51,7 +59,7 @@ impl Destinations {
     pub(super) fn differ_from(&self, config: &[ExporterConfig]) -> bool {
         let present = match &self.state {
             State::Running(_) => &self.config,
-            State::Ending { next, .. } => next,
+            State::Replacing { next, .. } => next,
         };
         present != config
     }
@@ -60,7 +68,16 @@ impl Destinations {
     pub(super) fn push(&mut self, batch: ProfileBatch) {
         match &mut self.state {
             State::Running(exporters) => exporters.push(&batch),
-            State::Ending { kept, .. } => {
+            State::Replacing {
+                staying,
+                missing,
+                kept,
+                ..
+            } => {
+                staying.push(&batch);
+                if missing.is_empty() {
+                    return;
+                }
                 if kept.len() == MAX_KEPT {
                     kept.pop_front();
                     warn!("a profile is dropped: the exporters are still being replaced");
@@ -72,69 +89,98 @@ impl Destinations {
 
     /// Waits until all exporters that deliver have room for another profile. Cancel safe.
     pub(super) fn room(&self) -> impl Future<Output = ()> + use<> {
-        let room = match &self.state {
-            State::Running(exporters) => Some(exporters.room()),
-            State::Ending { .. } => None,
-        };
-        async move {
-            if let Some(room) = room {
-                room.await;
-            }
+        self.present().room()
+    }
+
+    /// Those that deliver now.
+    fn present(&self) -> &Exporters {
+        match &self.state {
+            State::Running(exporters)
+            | State::Replacing {
+                staying: exporters, ..
+            } => exporters,
         }
     }
 
     pub(super) fn status(&self) -> Vec<ExporterStatus> {
-        match &self.state {
-            State::Running(exporters) => exporters.status(),
-            State::Ending { .. } => Vec::new(),
-        }
+        self.present().status()
     }
 
-    /// Replaces the exporters by others, when those of now have sent what is queued or `limit` is
+    /// Replaces those exporters whose configuration is not among these, when they have sent what is queued or `limit` is
     /// over.
-    pub(super) fn replace(&mut self, config: Vec<ExporterConfig>, limit: Duration) {
-        let nothing = State::Ending {
-            end: tokio::spawn(async {}),
-            next: Vec::new(),
-            kept: VecDeque::new(),
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be as it is configured; all are unchanged.
+    pub(super) fn replace(
+        &mut self,
+        config: Vec<ExporterConfig>,
+        limit: Duration,
+    ) -> Result<(), StartError> {
+        Exporters::check(&config)?;
+        let nothing = State::Running(Exporters::none());
+        let (present, before, kept) = match mem::replace(&mut self.state, nothing) {
+            State::Running(exporters) => (exporters, None, VecDeque::new()),
+            State::Replacing {
+                staying, end, kept, ..
+            } => (staying, Some(end), kept),
         };
-        self.state = match mem::replace(&mut self.state, nothing) {
-            State::Running(exporters) => State::Ending {
-                end: tokio::spawn(shut_down(exporters, limit)),
-                next: config,
-                kept: VecDeque::new(),
-            },
-            State::Ending { end, kept, .. } => State::Ending {
-                end,
-                next: config,
-                kept,
-            },
+        let (staying, ending, missing) = present.split(&config);
+        let end = tokio::spawn(async move {
+            if let Some(before) = before {
+                // A task that panics has said so.
+                let _ = before.await;
+            }
+            shut_down(ending, limit).await;
+        });
+        self.state = State::Replacing {
+            staying,
+            end,
+            next: config,
+            missing,
+            kept,
         };
+        Ok(())
     }
 
     /// Waits until the old exporters have ended, and starts the new ones. Cancel safe.
     pub(super) async fn replaced(&mut self) {
-        let State::Ending { end, next, kept } = &mut self.state else {
+        let State::Replacing { end, .. } = &mut self.state else {
             return pending().await;
         };
         // A task that panics has said so.
         let _ = end.await;
-        let next = mem::take(next);
-        let kept = mem::take(kept);
-        match Exporters::start(next.clone()) {
-            Ok(exporters) => {
+        let State::Replacing {
+            mut staying,
+            next,
+            missing,
+            kept,
+            ..
+        } = mem::replace(&mut self.state, State::Running(Exporters::none()))
+        else {
+            return;
+        };
+        match Exporters::start(missing) {
+            Ok(started) => {
                 for batch in &kept {
-                    exporters.push(batch);
+                    started.push(batch);
                 }
+                staying.append(started);
                 info!(exporters = next.len(), "exporters started");
                 self.config = next;
-                self.state = State::Running(exporters);
+                self.state = State::Running(staying);
             }
             Err(error) => {
                 warn!("the exporters are unchanged: {error}");
-                self.state = State::Ending {
-                    end: tokio::spawn(tokio::time::sleep(RETRY)),
+                let (staying, others, missing) = staying.split(&self.config);
+                self.state = State::Replacing {
+                    staying,
+                    end: tokio::spawn(async move {
+                        shut_down(others, Duration::ZERO).await;
+                        tokio::time::sleep(RETRY).await;
+                    }),
                     next: self.config.clone(),
+                    missing,
                     kept,
                 };
             }
@@ -143,7 +189,7 @@ impl Destinations {
 
     /// Sends what is queued.
     pub(super) async fn end(mut self, limit: Duration) {
-        if matches!(self.state, State::Ending { .. }) {
+        if matches!(self.state, State::Replacing { .. }) {
             self.replaced().await;
         }
         if let State::Running(exporters) = self.state {
@@ -166,8 +212,10 @@ mod tests {
     use std::{fs, path::Path};
 
     use super::*;
-    use crate::export::{DestinationConfig, FileConfig, QueueLimits, Retry};
+    use crate::export::{DestinationConfig, FileConfig, QueueLimits, Retry, support::batch};
     use crate::formats::FunctionNames;
+
+    const LIMIT: Duration = Duration::from_secs(1);
 
     fn to_folder(folder: &Path) -> Vec<ExporterConfig> {
         vec![ExporterConfig {
@@ -186,25 +234,60 @@ mod tests {
 
     #[tokio::test]
     async fn exporters_that_were_refused_can_be_tried_again() {
-        const LIMIT: Duration = Duration::from_secs(1);
         let folder = tempfile::tempdir().unwrap();
         let first = to_folder(&folder.path().join("first"));
         let blocked = folder.path().join("blocked");
         fs::write(&blocked, "").unwrap();
         let second = to_folder(&blocked.join("second"));
         let mut destinations = Destinations::start(first.clone()).unwrap();
-        destinations.replace(second.clone(), LIMIT);
-        assert!(!destinations.differ_from(&second));
-        // It is refused, and the first one started again.
-        destinations.replaced().await;
-        destinations.replaced().await;
+        assert!(destinations.replace(second.clone(), LIMIT).is_err());
         assert!(!destinations.differ_from(&first));
         assert!(destinations.differ_from(&second));
         fs::remove_file(&blocked).unwrap();
-        destinations.replace(second.clone(), LIMIT);
+        destinations.replace(second.clone(), LIMIT).unwrap();
         destinations.replaced().await;
         assert!(!destinations.differ_from(&second));
         assert!(blocked.join("second").is_dir());
         destinations.end(LIMIT).await;
+    }
+
+    /// Else a change of one would lose what is queued for others, and their counters.
+    #[tokio::test]
+    async fn exporters_that_stay_the_same_go_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let named = |name: &str| {
+            let mut config = to_folder(&folder.path().join(name)).remove(0);
+            name.clone_into(&mut config.name);
+            config
+        };
+        let accepted = |destinations: &Destinations| -> Vec<_> {
+            let status = destinations.status().into_iter();
+            status.map(|it| (it.name, it.counts.accepted)).collect()
+        };
+        let mut destinations = Destinations::start(vec![named("a"), named("b")]).unwrap();
+        destinations.push(batch("one", b""));
+        destinations
+            .replace(vec![named("a"), named("c")], LIMIT)
+            .unwrap();
+        // One that comes meanwhile is for both.
+        destinations.push(batch("two", b""));
+        assert_eq!(accepted(&destinations), [("a".to_owned(), 2)]);
+        destinations.replaced().await;
+        let expected = [("a".to_owned(), 2), ("c".to_owned(), 1)];
+        assert_eq!(accepted(&destinations), expected);
+        // Another change while the last one is under way.
+        destinations
+            .replace(vec![named("a"), named("d")], LIMIT)
+            .unwrap();
+        destinations
+            .replace(vec![named("a"), named("c")], LIMIT)
+            .unwrap();
+        destinations.replaced().await;
+        destinations.push(batch("three", b""));
+        let expected = [("a".to_owned(), 3), ("c".to_owned(), 1)];
+        assert_eq!(accepted(&destinations), expected);
+        destinations.end(LIMIT).await;
+        let written = |name: &str| fs::read_dir(folder.path().join(name)).unwrap().count();
+        assert_eq!((written("a"), written("b"), written("c")), (3, 1, 2));
     }
 }

@@ -441,6 +441,10 @@ fn push(exporters: &mut Destinations, totals: &mut Totals, built: Built) {
         }
         // Memory does not refuse to be written to.
         Built::Profile(Err(error)) => warn!("{error}"),
-        Built::Exporters(config, limit) => exporters.replace(config, limit),
+        Built::Exporters(config, limit) => {
+            if let Err(error) = exporters.replace(config, limit) {
+                warn!("the exporters are unchanged: {error}");
+            }
+        }
     }
 }

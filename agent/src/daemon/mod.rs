@@ -29,8 +29,22 @@ use self::{destinations::Destinations, host::Host, http_server::Listener};
 use crate::{
     bpf,
     config::{self, Config},
+    export::Exporters,
     session::{Signals, memory::limit_arenas},
 };
+
+/// Whether an agent with this configuration could start, as far as that can be known without the kernel and without
+/// making anything.
+///
+/// # Errors
+///
+/// What its start would say.
+pub fn check(config: &Config) -> Result<()> {
+    telemetry::check_logs(&config.log)?;
+    Exporters::check(&config.exporters)?;
+    Listener::check(&config.http_server)?;
+    Ok(())
+}
 
 /// Samples every process until a signal ends it.
 ///

@@ -8,8 +8,8 @@
 //! The age is the difference between the times in the names.
 
 use std::{
-    io, iter,
-    path::PathBuf,
+    fs, io, iter,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -67,6 +67,25 @@ impl FileDestination {
             rotation: Arc::default(),
             removed: Arc::default(),
         })
+    }
+}
+
+impl FileConfig {
+    /// Whether the folder is there or could be made, whoever may do that: it is not made.
+    pub(super) fn check(&self) -> io::Result<()> {
+        let mut folder: &Path = &self.folder;
+        loop {
+            match fs::metadata(folder) {
+                Ok(metadata) if metadata.is_dir() => return Ok(()),
+                Ok(_) => return Err(io::ErrorKind::NotADirectory.into()),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Err(_) => {}
+            }
+            folder = match folder.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => parent,
+                _ => Path::new("."),
+            };
+        }
     }
 }
 

@@ -10,7 +10,9 @@ mod batch;
 mod counts;
 mod destination;
 mod failure;
+mod failure_log;
 mod file;
+mod in_hand;
 mod labels;
 mod otlp;
 mod parca;
@@ -19,12 +21,13 @@ mod queue;
 mod shared_spool;
 mod spool;
 #[cfg(test)]
-mod support;
+pub mod support;
+mod suspects;
 #[cfg(test)]
 mod tests;
 mod worker;
 
-use std::{future::Future, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{future::Future, io, mem, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::{
     task::JoinHandle,
@@ -154,12 +157,18 @@ pub struct ExporterStatus {
 pub struct Exporters(Vec<Exporter>);
 
 struct Exporter {
-    name: String,
+    config: ExporterConfig,
     queue: Arc<ExportQueue>,
     task: JoinHandle<()>,
 }
 
 impl Exporters {
+    /// No exporters.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self(Vec::new())
+    }
+
     /// Opens the spools and starts to deliver what is in them.
     ///
     /// # Errors
@@ -178,11 +187,38 @@ impl Exporters {
         Ok(exporters)
     }
 
+    /// Whether exporters with these configurations could start, but for their spools, which others may have open. Nothing
+    /// is made for them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::start`].
+    pub fn check(configs: &[ExporterConfig]) -> Result<(), StartError> {
+        configs.iter().try_for_each(Exporter::check)
+    }
+
+    /// Those that have one of these configurations, the others, and the configurations that none has.
+    #[must_use]
+    pub fn split(mut self, configs: &[ExporterConfig]) -> (Self, Self, Vec<ExporterConfig>) {
+        let all = mem::take(&mut self.0).into_iter();
+        let (staying, others): (Vec<_>, Vec<_>) =
+            all.partition(|exporter| configs.contains(&exporter.config));
+        let is_missing =
+            |config: &&ExporterConfig| !staying.iter().any(|exporter| exporter.config == **config);
+        let missing = configs.iter().filter(is_missing).cloned().collect();
+        (Self(staying), Self(others), missing)
+    }
+
+    /// Adds those of another set.
+    pub fn append(&mut self, mut others: Self) {
+        self.0.append(&mut others.0);
+    }
+
     /// Queues a batch for all exporters. Never blocks.
     pub fn push(&self, batch: &ProfileBatch) {
         for exporter in &self.0 {
             if exporter.queue.push(batch) {
-                let exporter = &exporter.name;
+                let exporter = &exporter.config.name;
                 warn!(
                     exporter,
                     "its queue is full: the oldest profiles are dropped"
@@ -206,7 +242,7 @@ impl Exporters {
     #[must_use]
     pub fn status(&self) -> Vec<ExporterStatus> {
         let status = |exporter: &Exporter| ExporterStatus {
-            name: exporter.name.clone(),
+            name: exporter.config.name.clone(),
             counts: exporter.queue.counts(),
             #[cfg(test)]
             last_failure: exporter.queue.lock().last_failure.clone(),
@@ -245,8 +281,65 @@ impl Drop for Exporters {
     }
 }
 
+/// What is done with a destination, whose type depends on the configuration.
+trait UseOfDestination {
+    /// What comes of it.
+    type Result;
+
+    fn with<D: Destination>(
+        self,
+        config: ExporterConfig,
+        destination: D,
+    ) -> Result<Self::Result, StartError>;
+}
+
+/// An exporter delivers to it.
+struct Running;
+
+impl UseOfDestination for Running {
+    type Result = Exporter;
+
+    fn with<D: Destination>(
+        self,
+        config: ExporterConfig,
+        destination: D,
+    ) -> Result<Exporter, StartError> {
+        Exporter::run(config, destination)
+    }
+}
+
+/// It can be made.
+struct Checked;
+
+impl UseOfDestination for Checked {
+    type Result = ();
+
+    fn with<D: Destination>(self, _: ExporterConfig, _: D) -> Result<(), StartError> {
+        Ok(())
+    }
+}
+
 impl Exporter {
     fn start(config: ExporterConfig) -> Result<Self, StartError> {
+        Self::with_destination(config, Running)
+    }
+
+    fn check(config: &ExporterConfig) -> Result<(), StartError> {
+        if let DestinationConfig::File(file) = &config.destination {
+            return file.check().map_err(|source| StartError::Folder {
+                name: config.name.clone(),
+                folder: file.folder.clone(),
+                source,
+            });
+        }
+        Self::with_destination(config.clone(), Checked)
+    }
+
+    /// Makes the destination of an exporter, for what is done with it.
+    fn with_destination<U: UseOfDestination>(
+        config: ExporterConfig,
+        with: U,
+    ) -> Result<U::Result, StartError> {
         let invalid = {
             let name = config.name.clone();
             move |source| StartError::Destination { name, source }
@@ -261,29 +354,29 @@ impl Exporter {
                         folder,
                         source,
                     })?;
-                Self::run(config, destination)
+                with.with(config, destination)
             }
             DestinationConfig::Pyroscope(to) => {
-                Self::run(config, Pyroscope::new(to).map_err(invalid)?)
+                with.with(config, Pyroscope::new(to).map_err(invalid)?)
             }
-            DestinationConfig::Parca(to) => Self::run(config, Parca::new(to).map_err(invalid)?),
+            DestinationConfig::Parca(to) => with.with(config, Parca::new(to).map_err(invalid)?),
             DestinationConfig::Otlp(OtlpConfig {
                 http,
                 protocol,
                 function_names: names,
             }) => match protocol {
                 OtlpProtocol::Grpc => {
-                    Self::run(config, OtlpGrpc::new(http, names).map_err(invalid)?)
+                    with.with(config, OtlpGrpc::new(http, names).map_err(invalid)?)
                 }
                 OtlpProtocol::Http => {
-                    Self::run(config, OtlpHttp::new(http, names).map_err(invalid)?)
+                    with.with(config, OtlpHttp::new(http, names).map_err(invalid)?)
                 }
             },
         }
     }
 
     fn run<D: Destination>(config: ExporterConfig, destination: D) -> Result<Self, StartError> {
-        let name = config.name;
+        let name = config.name.clone();
         let queue = Arc::new(ExportQueue::new(config.queue));
         let mut spool = None;
         if let Some(config) = &config.spool {
@@ -300,15 +393,9 @@ impl Exporter {
             });
             spool = Some(opened);
         }
-        let worker = Worker::new(
-            name.clone(),
-            destination,
-            Arc::clone(&queue),
-            spool,
-            config.retry,
-        );
+        let worker = Worker::new(name, destination, Arc::clone(&queue), spool, config.retry);
         Ok(Self {
-            name,
+            config,
             queue,
             task: tokio::spawn(worker.run()),
         })

@@ -187,6 +187,18 @@ impl ExportQueue {
         count(&mut state.counts);
     }
 
+    /// Counts a payload as in hand that was in the spool.
+    pub(super) fn hold(&self, count: impl FnOnce(&mut Counts)) {
+        let mut state = self.lock();
+        state.in_hand += 1;
+        count(&mut state.counts);
+    }
+
+    /// Whether a batch waits.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.lock().batches.is_empty()
+    }
+
     pub(super) fn count(&self, count: impl FnOnce(&mut Counts)) {
         count(&mut self.lock().counts);
     }

@@ -15,7 +15,8 @@ use tempfile::TempDir;
 use super::batch::ProfileBatch;
 use crate::profile::{SERVICE_NAME_LABEL, TypeNaming, fixtures::example_profile};
 
-pub(super) fn batch(service: &str, pprof: &[u8]) -> ProfileBatch {
+/// A batch of a service, with these bytes as its pprof.
+pub fn batch(service: &str, pprof: &[u8]) -> ProfileBatch {
     let pprof: Arc<[u8]> = pprof.into();
     ProfileBatch {
         labels: BTreeMap::from([(SERVICE_NAME_LABEL.to_owned(), service.to_owned())]).into(),

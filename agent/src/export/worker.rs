@@ -10,30 +10,38 @@
 //! The disk is not used while deliveries succeed. After a failure everything goes to the spool; while
 //! a request is pending, only what the queue has no room for.
 //!
-//! Invariants: batches are delivered in the order in which they were pushed; a batch is in the queue,
-//! in hand or in the spool until it is counted as delivered or dropped. A payload may be delivered
+//! A payload may itself be the cause of its failure, as one of a service that the destination does not accept. While
+//! others wait it is in doubt, and the next ones are tried: if one of them is delivered it is a
+//! [suspect](super::suspects) from then on, and holds up nobody; if none is, the destination is the cause, and they all
+//! wait for it in their order.
+//!
+//! Invariants: batches are delivered in the order in which they were pushed, but for suspects; a batch is in the queue,
+//! in hand, in doubt, a suspect or in the spool until it is counted as delivered or dropped. A payload may be delivered
 //! twice if the first response was lost, or if the agent was killed before it removed the payload
-//! from the spool.
+//! from the spool; one in doubt and a suspect are lost then.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{collections::VecDeque, pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
     select,
     task::spawn_blocking,
     time::{Instant, sleep},
 };
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::{
     batch::{Payload, ProfileBatch},
     counts::{Counts, DropReason},
     destination::{Destination, Receipt},
     failure::{Decision, DeliveryError},
+    failure_log::FailureLog,
+    in_hand::{FailingPayload, InHand},
     queue::ExportQueue,
     shared_spool::SharedSpool,
     spool::{Front, Spool},
+    suspects::{self, Failing, Suspects},
 };
-use crate::http_client::{BackOff, Retry};
+use crate::http_client::{BackOff, HttpErrorKind, Retry};
 
 /// Pause before an unreadable spool is read again.
 const SPOOL_RETRY: Duration = Duration::from_secs(1);
@@ -45,23 +53,14 @@ pub(super) struct Worker<D> {
     queue: Arc<ExportQueue>,
     spool: Option<SharedSpool>,
     retry: Retry,
-    /// The oldest payload, if it was not delivered and cannot be spooled.
-    unspooled: Option<Payload>,
+    /// The oldest payloads, of those that were not delivered and cannot be spooled.
+    unspooled: VecDeque<Payload>,
+    /// Payloads that have failed since the last one was delivered, the oldest first.
+    in_doubt: VecDeque<Payload>,
+    suspects: Suspects,
+    log: FailureLog,
     /// Whether it was said that delivered profiles were removed.
     has_removed: bool,
-}
-
-/// The payload being delivered.
-struct InHand {
-    payload: Payload,
-    is_in_spool: bool,
-}
-
-/// A payload that may itself be the cause of its failures.
-struct FailingPayload {
-    name: String,
-    /// Time of its first failure.
-    since: Instant,
 }
 
 impl<D: Destination> Worker<D> {
@@ -73,12 +72,15 @@ impl<D: Destination> Worker<D> {
         retry: Retry,
     ) -> Self {
         Self {
+            log: FailureLog::new(name.clone()),
             name,
             destination: Arc::new(destination),
             queue,
             spool: spool.map(SharedSpool::new),
             retry,
-            unspooled: None,
+            unspooled: VecDeque::new(),
+            in_doubt: VecDeque::new(),
+            suspects: Suspects::new(retry),
             has_removed: false,
         }
     }
@@ -87,7 +89,8 @@ impl<D: Destination> Worker<D> {
     pub(super) async fn run(mut self) {
         let mut back_off = BackOff::new(self.retry);
         let mut failing = None;
-        let mut reported = None;
+        // Suspects that have failed since the queue was closed.
+        let mut left = Vec::new();
         while let Some(in_hand) = self.next().await {
             let result = self.attempt(&in_hand.payload).await;
             self.count_removed();
@@ -95,12 +98,11 @@ impl<D: Destination> Worker<D> {
                 // Stopped while it was sent.
                 None => self.keep(in_hand).await,
                 Some(Ok(receipt)) => {
-                    if reported.take().is_some() {
-                        info!(exporter = self.name, "delivery works again");
-                    }
+                    self.log.delivered();
                     self.queue.delivered();
                     back_off.reset();
-                    failing = None;
+                    let since = failing.take().map(|it: FailingPayload| it.since);
+                    self.suspect_those_in_doubt(since);
                     self.finish(in_hand, |counts, bytes| {
                         counts.delivered += 1;
                         counts.delivered_bytes += bytes;
@@ -110,23 +112,38 @@ impl<D: Destination> Worker<D> {
                 }
                 Some(Err(failure)) => {
                     self.queue.failed(&failure);
-                    // Once, however often it fails in the same way.
-                    if reported.replace(failure.kind()) != Some(failure.kind()) {
-                        self.log(&failure);
+                    self.log.failed(&failure, &in_hand.payload);
+                    if let Some(since) = in_hand.suspect {
+                        left.extend(self.suspect_again(in_hand, since, &failure).await);
+                        continue;
                     }
                     if let Some(reason) = self.drop_reason(&failure, &in_hand.payload, &mut failing)
                     {
-                        // The next one may have the same name; its time starts anew.
-                        failing = None;
+                        if self.in_doubt.is_empty() {
+                            // The next one may have the same name; its time starts anew.
+                            failing = None;
+                        }
                         self.finish(in_hand, |counts, _| counts.dropped.add(reason, 1))
                             .await;
                         continue;
                     }
                     let was_closed = self.queue.is_closed();
-                    self.keep(in_hand).await;
-                    if was_closed && self.spool.is_some() && self.unspooled.is_none() {
-                        // The next run delivers it.
-                        break;
+                    if !was_closed && self.may_be_the_cause(&failure, &in_hand) {
+                        self.doubt(in_hand).await;
+                        if failure.kind() == Some(HttpErrorKind::Forbidden)
+                            && failure.retry_after().is_none()
+                        {
+                            // The destination has no trouble that time would cure.
+                            continue;
+                        }
+                    } else {
+                        self.log.all_fail();
+                        self.keep(in_hand).await;
+                        self.keep_those_in_doubt().await;
+                        if was_closed && self.spool.is_some() && self.unspooled.is_empty() {
+                            // The next run delivers it.
+                            break;
+                        }
                     }
                     let wait = back_off.wait(failure.retry_after());
                     self.pause(wait, was_closed).await;
@@ -134,7 +151,91 @@ impl<D: Destination> Worker<D> {
             }
         }
         self.spill(ExportQueue::take).await;
+        self.keep_those_in_doubt().await;
+        while let Some((payload, _)) = self.suspects.take_oldest() {
+            left.push(payload);
+        }
+        for payload in left {
+            self.keep(InHand::in_memory(payload)).await;
+        }
         self.queue.drop_all();
+    }
+
+    /// Whether a payload may itself be the cause of its failure, and there is another one to find that out with.
+    fn may_be_the_cause(&self, failure: &DeliveryError, in_hand: &InHand) -> bool {
+        if failure.decision() != Decision::RetryWithLimit {
+            return false;
+        }
+        let bytes: usize = self.in_doubt.iter().map(|it| it.body.len()).sum();
+        let has_room = self.in_doubt.len() < suspects::MAX_PAYLOADS
+            && bytes + in_hand.payload.body.len() <= suspects::MAX_BYTES;
+        let in_spool = self.spool.as_ref().map_or(0, |spool| spool.lock().len());
+        has_room
+            && (self.queue.has_waiting()
+                || !self.unspooled.is_empty()
+                || in_spool > usize::from(in_hand.is_in_spool))
+    }
+
+    /// Has the next payloads tried before this one.
+    async fn doubt(&mut self, in_hand: InHand) {
+        if let Some(spool) = self.spool.as_ref().filter(|_| in_hand.is_in_spool) {
+            let Ok((usage, ())) = spool.run(Spool::remove_front).await else {
+                return self.keep(in_hand).await;
+            };
+            self.queue.hold(|counts| usage.count(counts, 0));
+        }
+        self.in_doubt.push_back(in_hand.payload);
+    }
+
+    /// Another payload was delivered; the oldest of those in doubt has failed since then.
+    fn suspect_those_in_doubt(&mut self, since: Option<Instant>) {
+        let now = Instant::now();
+        let mut since = since.unwrap_or(now);
+        while let Some(payload) = self.in_doubt.pop_front() {
+            self.suspect(payload, Failing { since, count: 0 });
+            since = now;
+        }
+    }
+
+    /// Has a payload tried again beside the others.
+    fn suspect(&mut self, payload: Payload, failing: Failing) {
+        for _ in self.suspects.add(payload, failing) {
+            self.queue
+                .finish(|counts| counts.dropped.add(DropReason::GivenUp, 1));
+        }
+    }
+
+    /// A suspect has failed again. Returns it if it is not tried any more.
+    async fn suspect_again(
+        &mut self,
+        in_hand: InHand,
+        failing: Failing,
+        failure: &DeliveryError,
+    ) -> Option<Payload> {
+        let is_over = failing.since.elapsed() >= self.retry.max_elapsed;
+        let reason = match failure.decision() {
+            Decision::Drop(reason) => Some(reason),
+            Decision::RetryWithLimit => is_over.then_some(DropReason::GivenUp),
+            Decision::Retry => None,
+        };
+        if let Some(reason) = reason {
+            self.finish(in_hand, |counts, _| counts.dropped.add(reason, 1))
+                .await;
+            return None;
+        }
+        if self.queue.is_closed() {
+            return Some(in_hand.payload);
+        }
+        let count = failing.count.saturating_add(1);
+        self.suspect(in_hand.payload, Failing { count, ..failing });
+        None
+    }
+
+    /// Puts payloads in doubt before all others, in their order.
+    async fn keep_those_in_doubt(&mut self) {
+        while let Some(payload) = self.in_doubt.pop_back() {
+            self.keep(InHand::in_memory(payload)).await;
+        }
     }
 
     /// Counts delivered profiles that were removed because the disk was full, and says so once.
@@ -153,17 +254,7 @@ impl<D: Destination> Worker<D> {
         }
     }
 
-    fn log(&self, failure: &DeliveryError) {
-        let exporter = &self.name;
-        match failure.decision() {
-            Decision::Drop(_) => warn!(exporter, "profile dropped: {failure}"),
-            Decision::Retry | Decision::RetryWithLimit => {
-                warn!(exporter, "delivery failed and is retried: {failure}");
-            }
-        }
-    }
-
-    /// The oldest payload; [`None`] at the end.
+    /// The next payload: a suspect that is to be tried again, or the oldest one; [`None`] at the end.
     async fn next(&mut self) -> Option<InHand> {
         loop {
             // Read before the queue, so that a batch pushed before the end is not missed.
@@ -171,18 +262,17 @@ impl<D: Destination> Worker<D> {
             if self.queue.is_stopped() {
                 return None;
             }
-            if let Some(payload) = self.unspooled.take() {
-                let is_in_spool = false;
-                return Some(InHand {
-                    payload,
-                    is_in_spool,
-                });
+            let is_asked = !is_closed && self.in_doubt.is_empty();
+            if let Some(due) = is_asked.then(|| self.suspects.take_due()).flatten() {
+                return Some(InHand::suspect(due));
+            }
+            if let Some(payload) = self.unspooled.pop_front() {
+                return Some(InHand::in_memory(payload));
             }
             if let Some(payload) = self.front_of_spool().await {
-                let is_in_spool = true;
                 return Some(InHand {
-                    payload,
-                    is_in_spool,
+                    is_in_spool: true,
+                    ..InHand::in_memory(payload)
                 });
             }
             if self.queue.is_stopped() {
@@ -190,16 +280,19 @@ impl<D: Destination> Worker<D> {
             }
             if let Some(batch) = self.queue.take() {
                 if let Some(payload) = self.pack(batch).await {
-                    let is_in_spool = false;
-                    return Some(InHand {
-                        payload,
-                        is_in_spool,
-                    });
+                    return Some(InHand::in_memory(payload));
                 }
+            } else if !self.in_doubt.is_empty() {
+                // There is no other one any more.
+                self.keep_those_in_doubt().await;
             } else if is_closed {
-                return None;
+                // Once more each.
+                return self.suspects.take_oldest().map(InHand::suspect);
             } else {
-                self.queue.arrived().await;
+                select! {
+                    () = self.queue.arrived() => {}
+                    () = self.suspects.due() => {}
+                }
             }
         }
     }
@@ -230,6 +323,8 @@ impl<D: Destination> Worker<D> {
         match failure.decision() {
             Decision::Drop(reason) => Some(reason),
             Decision::Retry => None,
+            // The time of the first one in doubt runs.
+            Decision::RetryWithLimit if !self.in_doubt.is_empty() => None,
             Decision::RetryWithLimit => {
                 let since = match failing {
                     Some(known) if known.name == payload.name => known.since,
@@ -275,7 +370,7 @@ impl<D: Destination> Worker<D> {
     /// Puts a payload that was not delivered before all others, on disk if possible.
     async fn keep(&mut self, in_hand: InHand) {
         let Some(spool) = &self.spool else {
-            self.unspooled = Some(in_hand.payload);
+            self.unspooled.push_front(in_hand.payload);
             return;
         };
         if in_hand.is_in_spool {
@@ -290,9 +385,9 @@ impl<D: Destination> Worker<D> {
                     counts.spool_failures += 1;
                     usage.count(counts, dropped);
                 });
-                self.unspooled = Some(in_hand.payload);
+                self.unspooled.push_front(in_hand.payload);
             }
-            Err(_) => self.unspooled = Some(in_hand.payload),
+            Err(_) => self.unspooled.push_front(in_hand.payload),
         }
     }
 

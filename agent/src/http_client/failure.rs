@@ -99,7 +99,7 @@ impl fmt::Display for ResponseStatus {
 }
 
 /// Kinds of errors, by what a caller does about them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HttpErrorKind {
     /// No connection.
     Unreachable,

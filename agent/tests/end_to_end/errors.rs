@@ -216,3 +216,33 @@ impl PublicAgent {
         }
     }
 }
+
+/// Else a configuration that was checked keeps the agent from its next start.
+#[test]
+fn the_check_of_a_configuration_refuses_what_a_start_would() {
+    let folder = TempDir::new().unwrap();
+    let token = folder.path().join("token");
+    fs::write(&token, "short").unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let in_file = format!("{{a: {{type: file, folder: {}/profiles}}}}", file.display());
+    for (flag, value, message) in [
+        ("--log-level", "loud", "`log_level` is `loud`"),
+        (
+            "--exporters",
+            "{a: {type: parca, url: 'gopher://x'}}",
+            "exporter 'a': ",
+        ),
+        ("--exporters", &in_file, "exporter 'a': the folder "),
+        ("--http-token-file", token.to_str().unwrap(), "token"),
+    ] {
+        let mut agent = Command::new(env!("CARGO_BIN_EXE_agent"));
+        let agent = agent.args(["run", "--check-config", "--listen", "127.0.0.1:0"]);
+        let output = agent.args([flag, value]).output().unwrap();
+        let messages = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{value}: {messages}");
+        assert!(messages.contains(message), "{value}: {messages}");
+    }
+    let made = fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(made, 2);
+}

@@ -1,7 +1,8 @@
 //! Connections of clients, each with one request.
 //!
 //! Invariants: there is a limit of connections, and above it one that has not sent its request yet
-//! makes room for a new one; a client has limited time to send a request and to receive the response.
+//! makes room for a new one; where none does, as many again are answered that there are too many, and others are
+//! closed; a client has limited time to send a request and to receive the response.
 
 use std::{
     collections::VecDeque,
@@ -12,7 +13,12 @@ use std::{
     time::Duration,
 };
 
-use axum::{Router, serve};
+use axum::{
+    Router,
+    http::{StatusCode, header::RETRY_AFTER},
+    response::IntoResponse,
+    serve,
+};
 use hyper::{
     server::conn::http1,
     service::{Service as _, service_fn},
@@ -40,16 +46,26 @@ const MAX_HEAD_BYTES: usize = 16 << 10;
 
 /// Accepts connections until it is dropped, at most `limit` at a time.
 pub(super) async fn accept(mut listener: impl serve::Listener, router: Router, limit: usize) {
-    let mut open = Connections {
-        open: VecDeque::new(),
-        limit,
-    };
+    let mut open = Connections::new(limit);
+    let mut refused = Connections::new(limit);
+    let refuse = Router::new().fallback(too_many);
     loop {
         let (stream, _) = listener.accept().await;
         if open.make_room() {
             open.add(stream, router.clone());
+        } else if refused.make_room() {
+            refused.add(stream, refuse.clone());
         }
     }
+}
+
+/// The answer to whoever is one too many.
+async fn too_many() -> impl IntoResponse {
+    (
+        StatusCode::SERVICE_UNAVAILABLE,
+        [(RETRY_AFTER, "1")],
+        "too many requests at the same time: try again\n",
+    )
 }
 
 /// The open connections, the oldest first.
@@ -66,6 +82,13 @@ struct Connection {
 }
 
 impl Connections {
+    fn new(limit: usize) -> Self {
+        Self {
+            open: VecDeque::new(),
+            limit,
+        }
+    }
+
     /// Whether there is room for another one.
     fn make_room(&mut self) -> bool {
         self.open

@@ -94,6 +94,16 @@ impl Listener {
         Ok(listener)
     }
 
+    /// Whether the server could start, but for what listens at its address now.
+    ///
+    /// # Errors
+    ///
+    /// When the token cannot be read.
+    pub fn check(config: &HttpServer) -> Result<(), Error> {
+        config.token_file.as_deref().map(token).transpose()?;
+        Ok(())
+    }
+
     /// Listens at the Unix socket.
     fn serve_socket(&mut self, at: &SocketPath, sender: &Sender) -> Result<(), Error> {
         let path = &at.path;

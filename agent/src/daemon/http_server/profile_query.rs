@@ -39,7 +39,7 @@ impl ProfileQuery {
         let seconds = match parameters.remove("seconds").map(|text| text.parse()) {
             None => SECONDS,
             Some(Ok(seconds)) if seconds > 0.0 && seconds <= MAX_SECONDS => seconds,
-            Some(_) => return Err("seconds must be a number up to 300".to_owned()),
+            Some(_) => return Err("seconds must be a number above 0, up to 300".to_owned()),
         };
         let event = parameters.remove("event");
         let event = event.as_deref().unwrap_or(CPU.name);

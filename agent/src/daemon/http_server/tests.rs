@@ -287,18 +287,20 @@ async fn connections_are_limited() {
     // Its main loop does not respond.
     let listener = Listener::start(&config, vec![&CPU]).await.unwrap();
     let address = listener.address().unwrap();
+    let request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let mut waiting = Vec::new();
     for _ in 0..MAX_TCP_CONNECTIONS {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        let request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
         stream.write_all(request).await.unwrap();
         waiting.push(stream);
     }
-    // Those with a request stay, the next one is closed without a response.
+    // Those with a request stay, and the next one is told so.
     let mut one_more = TcpStream::connect(address).await.unwrap();
+    one_more.write_all(request).await.unwrap();
     let mut response = String::new();
-    let read = one_more.read_to_string(&mut response).await;
-    assert_eq!((read.unwrap_or(0), &*response), (0, ""));
+    one_more.read_to_string(&mut response).await.unwrap();
+    assert!(response.starts_with("HTTP/1.1 503 "), "{response}");
+    assert!(response.contains("\r\nretry-after: 1\r\n"), "{response}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -49,6 +49,15 @@ pub fn start(log: &Log) -> Result<(), Error> {
         .map_err(|_| Error::Started)
 }
 
+/// Whether logging could start.
+///
+/// # Errors
+///
+/// When the level is not valid.
+pub fn check(log: &Log) -> Result<(), Error> {
+    filter(&log.level).map(|_| ())
+}
+
 /// The directives of a configured level: a bare one is for the agent, not for its libraries.
 fn filter(level: &str) -> Result<EnvFilter, Error> {
     let directives = match level.parse::<LevelFilter>() {

@@ -4,7 +4,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
 use collector_doubles::{
     parca::strict_parca,
     pyroscope::{services, strict_pyroscope},
-    server::{FullReply, Reply, Server, grpc_status, status, with_header},
+    server::{FullReply, Received, Reply, Server, grpc_status, status, with_header},
 };
 
 use super::*;
@@ -238,6 +238,101 @@ async fn each_batch_has_a_max_elapsed_of_its_own() {
     clock
         .pass_until(|| counts(&exporters).dropped.given_up == 2)
         .await;
+}
+
+/// The number of the service of a push.
+fn number(received: &Received) -> usize {
+    let service = &services(std::slice::from_ref(received))[0];
+    service["service ".len()..].parse().unwrap()
+}
+
+fn fails_for_some(received: &Received) -> Reply {
+    match number(received) {
+        1 | 2 => status(500, "panic"),
+        3..50 => status(403, "not for you"),
+        _ => strict_pyroscope(received),
+    }
+}
+
+/// Else one service that the collector does not accept held up all of the host.
+#[tokio::test]
+async fn what_fails_by_itself_holds_up_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Clock::stop();
+    for has_spool in [false, true] {
+        let server = Server::start(fails_for_some).await;
+        let mut config = pyroscope(&server.url());
+        config.retry.max_elapsed = 20 * MINUTE;
+        if has_spool {
+            config = with_spool(config, folder.path());
+        }
+        let exporters = start(config);
+        let start = time::Instant::now();
+        for number in 1..=100 {
+            exporters.push(&numbered(number));
+        }
+        clock
+            .pass_until(|| counts(&exporters).delivered == 51)
+            .await;
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(20), "{took:?}");
+        let rest = counts(&exporters);
+        assert_eq!((rest.queued.total(), rest.dropped.total()), (49, 0));
+        // Those are tried again, and given up in the end.
+        let attempts = rest.attempts;
+        clock
+            .pass_until(|| counts(&exporters).dropped.given_up == 49)
+            .await;
+        assert!(start.elapsed() >= 20 * MINUTE);
+        assert!(counts(&exporters).attempts >= attempts + 49 * 15);
+        let delivered = server.received().into_iter().map(|it| number(&it));
+        let delivered: Vec<_> = delivered.filter(|number| *number >= 50).collect();
+        assert!(delivered.into_iter().eq(50..=100));
+    }
+}
+
+/// More of them than are set aside are given up at once, the oldest first.
+#[tokio::test]
+async fn those_that_fail_by_themselves_are_bounded() {
+    let clock = Clock::stop();
+    let server = Server::start(fails_for_some).await;
+    let exporters = start(pyroscope(&server.url()));
+    for round in 0..4 {
+        for number in 3..50 {
+            exporters.push(&numbered(number));
+        }
+        exporters.push(&numbered(50 + round));
+        let delivered = 1 + u64::try_from(round).unwrap();
+        clock
+            .pass_until(|| counts(&exporters).delivered == delivered)
+            .await;
+    }
+    let counts = counts(&exporters);
+    assert_eq!(counts.queued.total(), 64);
+    assert_eq!(counts.dropped.given_up, 4 * 47 - 64);
+}
+
+/// What fails while nothing is delivered is not given up for others, and keeps its order.
+#[tokio::test]
+async fn when_all_fail_nothing_is_given_up() {
+    let clock = Clock::stop();
+    let server = Server::start(|_| status(500, "panic")).await;
+    let mut config = pyroscope(&server.url());
+    config.retry.max_elapsed = 1_000 * MINUTE;
+    config.retry.longest = config.retry.first;
+    let exporters = start(config);
+    for number in 0..100 {
+        exporters.push(&numbered(number));
+    }
+    clock
+        .pass_until(|| counts(&exporters).attempts == 100)
+        .await;
+    let counts = counts(&exporters);
+    assert_eq!((counts.queued.total(), counts.dropped.total()), (100, 0));
+    let tried: Vec<_> = server.received().iter().map(number).collect();
+    // The last one may be under way.
+    let expected: Vec<_> = (0..65).chain(0..34).collect();
+    assert_eq!(tried[..99], expected);
 }
 
 #[tokio::test]
