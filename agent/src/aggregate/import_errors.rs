@@ -18,19 +18,10 @@ use agent_common::{
     record::{Frame, FrameKind},
 };
 
-use crate::symbolize::SymbolizeFrames;
-
-/// The files whose frames are removed.
-const IMPORT_SYSTEM: [&str; 2] = [
-    "<frozen importlib._bootstrap>",
-    "<frozen importlib._bootstrap_external>",
-];
+use crate::{profile::Function, symbolize::SymbolizeFrames};
 
 /// The functions of the import system that the interpreter calls itself: what leaves others has its whole traceback.
 const ENTERED: [&str; 2] = ["_find_and_load", "_handle_fromlist"];
-
-/// The function from which on frames are removed whatever the class.
-const CALLS: &str = "_call_with_frames_removed";
 
 /// The classes of which all frames of the import system are removed.
 const IMPORT_ERRORS: [&str; 2] = ["ImportError", "ModuleNotFoundError"];
@@ -59,14 +50,15 @@ pub(super) fn is_internal(
     let mut is_entered = false;
     for (depth, frame) in frames.filter(visible).enumerate() {
         let function = symbolizer.python(frame).map(|resolved| resolved.function);
-        let Some(function) = function.filter(|it| IMPORT_SYSTEM.contains(&&*it.file)) else {
+        let Some(function) = function.filter(Function::is_of_import_system) else {
             break;
         };
         let name = function.name.rsplit('.').next().unwrap_or_default();
         if depth == 0 && ATTEMPTS.contains(&name) {
             return true;
         }
-        is_removed |= depth == 0 && name == CALLS;
+        // From there on frames are removed whatever the class.
+        is_removed |= depth == 0 && function.runs_modules();
         is_entered = ENTERED.contains(&name);
     }
     is_removed && is_entered

@@ -31,7 +31,7 @@ use tokio::runtime::Builder;
 #[cfg(feature = "testing")]
 pub use self::cli::check_command_line;
 use self::{cli::Command, warnings::Warnings};
-use crate::{bpf, process::fuse};
+use crate::{bpf, process::fuse, targets::launch};
 
 /// Most threads for work that may block on a disk.
 ///
@@ -62,7 +62,8 @@ pub fn main() -> ExitCode {
     };
     result.unwrap_or_else(|error| {
         eprintln!("{}", failure::text(&error));
-        ExitCode::FAILURE
+        let launch = error.downcast_ref::<launch::Error>();
+        launch.map_or(ExitCode::FAILURE, |error| error.exit_status().into())
     })
 }
 

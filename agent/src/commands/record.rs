@@ -64,7 +64,7 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
             arguments,
             user,
         } => {
-            let waiting = PausedChild::new(program, arguments, *user)?;
+            let waiting = PausedChild::new(program, arguments, user.as_ref())?;
             let pid = waiting.pid();
             let scope = Scope::Unstarted { pid, children };
             (vec![pid], scope, Some(waiting))

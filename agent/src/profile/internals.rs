@@ -11,6 +11,9 @@
 //! root  __libc_start_main, _start             left out: how processes and threads begin
 //! ```
 //!
+//! Where a module imports another one, the import system's functions between the two are left out; while they search
+//! and read modules they are kept, and in single stacks.
+//!
 //! Where an exception is raised, native frames that are missing are the interpreter's, and left out.
 //!
 //! Frames of other executables are kept, but for how functions of Cython are called, and so are stacks without Python
@@ -32,6 +35,10 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Python,
+    /// Python functions of the import system.
+    Import,
+    /// The one of them that runs modules.
+    RunsModule,
     /// Stands for what threads do, or for Python frames that are missing.
     Marker,
     /// Stands for native frames that are missing.
@@ -44,6 +51,13 @@ enum Class {
     CLibrary,
     Kernel,
     Other,
+}
+
+/// Whether functions of the import system between two modules are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Imports {
+    Shown,
+    LeftOut,
 }
 
 /// What an interpreter does for the innermost Python function of a stack.
@@ -66,20 +80,21 @@ impl Profile {
     /// what is no longer used.
     #[must_use]
     pub fn without_internals(&self) -> Self {
-        self.with_work(|stack| self.work_in(stack, Work::Shown))
+        self.with_work(Imports::LeftOut, |stack| self.work_in(stack, Work::Shown))
     }
 
     /// The same samples without all frames of interpreters, for tables of functions.
     #[must_use]
     pub fn without_interpreters(&self) -> Self {
-        self.with_work(|stack| self.work_in(stack, Work::LeftOut))
+        self.with_work(Imports::LeftOut, |stack| self.work_in(stack, Work::LeftOut))
     }
 
-    /// The same samples without internals of the interpreter, but with how threads wait, for single stacks. Where
+    /// The same samples without internals of the interpreter, but with how threads wait and modules are imported, for
+    /// single stacks. Where
     /// `is_whole` says so of a stack, nothing is left out of what the innermost Python function has called.
     #[must_use]
     pub fn without_calls(&self, is_whole: impl Fn(&[LocationId]) -> bool) -> Self {
-        self.with_work(|stack| {
+        self.with_work(Imports::Shown, |stack| {
             if is_whole(stack) {
                 Work::Whole
             } else {
@@ -109,13 +124,14 @@ impl Profile {
         }
     }
 
-    fn with_work(&self, work: impl Fn(&[LocationId]) -> Work) -> Self {
+    fn with_work(&self, imports: Imports, work: impl Fn(&[LocationId]) -> Work) -> Self {
         let class = self.classes();
         self.restacked(|stack| {
             // The interpreter itself raises an exception in a function.
             let raises = self.markers_of(stack).exception.is_some();
             let class = |id| match class(id) {
                 Class::MissingNative if raises => Class::Call,
+                Class::Import | Class::RunsModule if imports == Imports::Shown => Class::Python,
                 other => other,
             };
             program_frames(stack, class, work(stack))
@@ -151,6 +167,8 @@ impl Profile {
         if let Some(line) = location.lines.first() {
             let function = self.function(line.function);
             match function.kind {
+                FrameKind::Python if function.runs_modules() => return Class::RunsModule,
+                FrameKind::Python if function.is_of_import_system() => return Class::Import,
                 FrameKind::Python => return Class::Python,
                 FrameKind::Marker if is_of_native_frames(&function.name) => {
                     return Class::MissingNative;
@@ -192,11 +210,18 @@ fn program_frames(
     class: impl Fn(LocationId) -> Class,
     work: Work,
 ) -> Vec<LocationId> {
-    let is_python = |id: &LocationId| class(*id) == Class::Python;
+    let is_python = |id: &LocationId| {
+        matches!(
+            class(*id),
+            Class::Python | Class::Import | Class::RunsModule
+        )
+    };
     let innermost = stack.iter().position(is_python);
     let (Some(innermost), Some(outermost)) = (innermost, stack.iter().rposition(is_python)) else {
         return stack.to_vec();
     };
+    // The innermost function of the import system since the last of another file.
+    let mut import = None;
     let frames = stack.iter().enumerate().filter(|&(depth, id)| {
         let is_shown = matches!(work, Work::Whole | Work::Shown);
         let is_internal = match class(*id) {
@@ -206,7 +231,14 @@ fn program_frames(
             Class::CLibrary => depth > outermost || !is_shown && depth < innermost,
             Class::Kernel => work == Work::Waits,
             Class::Other | Class::MissingNative => work == Work::OfFunction && depth < innermost,
-            Class::Python | Class::Marker => false,
+            Class::Import | Class::RunsModule => {
+                *import.get_or_insert(class(*id)) == Class::RunsModule
+            }
+            Class::Python => {
+                import = None;
+                false
+            }
+            Class::Marker => false,
         };
         !is_internal
     });
@@ -340,6 +372,31 @@ mod tests {
         let write = (0..shown.stacks.len()).find(is_write).unwrap();
         assert_eq!(names(&shown, write)[1..], ["vfs_write", "main", "<module>"]);
         assert_eq!(shown.total_value(), profile.total_value());
+    }
+
+    #[test]
+    fn modules_are_imported_by_modules() {
+        use Class::{Call, Import, Interpreter, Marker, Other, Python, RunsModule};
+        let shown = |stack: &[Class], work| -> Vec<Class> {
+            let ids: Vec<_> = (0..).map(LocationId).take(stack.len()).collect();
+            let frames = program_frames(&ids, |id| stack[id.0 as usize], work);
+            frames.iter().map(|id| stack[id.0 as usize]).collect()
+        };
+        // A module that is imported by another one, and an extension module.
+        let imported = [Python, RunsModule, Import, Call, Import, Python];
+        let extension = [Other, Interpreter, RunsModule, Import, Import, Python];
+        for work in [Work::Shown, Work::LeftOut, Work::Waits, Work::OfFunction] {
+            assert_eq!(shown(&imported, work), [Python, Python]);
+        }
+        assert_eq!(shown(&extension, Work::LeftOut), [Other, Python]);
+        // The search for a module of a package, which is imported for it.
+        let search = [Marker, Import, Import, RunsModule, Import, Python];
+        let twice = [&search[..], &imported[1..]].concat();
+        assert_eq!(shown(&search, Work::Shown), search);
+        assert_eq!(
+            shown(&twice, Work::Shown),
+            [&search[..], &[Python]].concat()
+        );
     }
 
     #[test]

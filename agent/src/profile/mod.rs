@@ -6,6 +6,7 @@ mod amount;
 mod executable;
 #[cfg(any(test, feature = "testing"))]
 pub mod fixtures;
+mod import_system;
 mod indices;
 mod internals;
 mod kind;

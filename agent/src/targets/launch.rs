@@ -37,6 +37,18 @@ pub enum Error {
     Start(#[source] io::Error),
 }
 
+impl Error {
+    /// The status with which commands that start others exit, as `env` and shells do.
+    #[must_use]
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            Self::Run { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
+            Self::Run { .. } => 126,
+            Self::Start(_) => 125,
+        }
+    }
+}
+
 /// A child process that is paused before exec.
 #[derive(Debug)]
 pub struct PausedChild {
@@ -59,15 +71,16 @@ impl PausedChild {
     pub fn new(
         program: &OsString,
         arguments: &[OsString],
-        user: Option<LaunchUser>,
+        user: Option<&LaunchUser>,
     ) -> Result<Self, Error> {
         let (mut pid_reader, pid_writer) = io::pipe().map_err(Error::Start)?;
         let (wait, go) = io::pipe().map_err(Error::Start)?;
         let mut command = Command::new(program);
         command.args(arguments);
-        if let Some(LaunchUser { user, group }) = user {
+        if let Some(user) = user {
             // This leaves the groups of root too.
-            command.uid(user).gid(group);
+            command.uid(user.user).gid(user.group);
+            command.envs(user.variables());
         }
         let (pid_fd, wait_fd, go_fd) = (pid_writer.as_raw_fd(), wait.as_raw_fd(), go.as_raw_fd());
         // SAFETY: only async-signal-safe calls are made, on descriptors that stay open until exec.

@@ -99,20 +99,26 @@ pub(crate) fn assert_spun<'a>(stacks: impl Iterator<Item = (&'a [Frame], u64)>) 
 
 /// What a program that the agent starts has in its `/proc/self/status`.
 fn status_of_program(command: &mut Command) -> BTreeMap<String, String> {
+    let status = output_of_program(command, &["/bin/cat", "/proc/self/status"]);
+    let fields = status.lines().filter_map(|line| line.split_once(':'));
+    fields
+        .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
+        .collect()
+}
+
+/// What a program that the agent starts prints.
+fn output_of_program(command: &mut Command, program: &[&str]) -> String {
     let folder = TempDir::new().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let output = command
-        .args(["--", "/bin/cat", "/proc/self/status"])
+        .arg("--")
+        .args(program)
         .current_dir(folder.path())
         .output()
         .unwrap();
     let messages = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{messages}");
-    let status = String::from_utf8(output.stdout).unwrap();
-    let fields = status.lines().filter_map(|line| line.split_once(':'));
-    fields
-        .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
-        .collect()
+    String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
@@ -125,6 +131,11 @@ fn a_program_can_have_another_user() {
     assert_eq!(status["Groups"], "");
     for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
         assert_eq!(status[set], "0000000000000000", "{set}");
+    }
+    let mut agent = Command::new(env!("CARGO_BIN_EXE_agent"));
+    let variables = output_of_program(agent.args(["--user", "www-data"]), &["/usr/bin/env"]);
+    for variable in ["HOME=/var/www", "USER=www-data", "LOGNAME=www-data"] {
+        assert!(variables.lines().any(|it| it == variable), "{variables}");
     }
 }
 

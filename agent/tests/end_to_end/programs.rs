@@ -341,11 +341,13 @@ fn a_program_continues_after_its_profile_is_complete() {
 fn the_error_for_a_missing_program_has_its_name() {
     let _machine = machine::shared();
     let capture = Capture::run(&["-o", "unused.svg", "--", "/nonexistent/program"]);
-    assert_eq!(capture.status.code(), Some(1));
+    assert_eq!(capture.status.code(), Some(127));
     assert_eq!(
         capture.messages,
         "agent: cannot run '/nonexistent/program': No such file or directory (os error 2)\n"
     );
+    let capture = Capture::run(&["-o", "unused.svg", "--", "/etc/passwd"]);
+    assert_eq!(capture.status.code(), Some(126));
     assert!(!Path::new("unused.svg").exists());
 }
 

@@ -36,6 +36,22 @@ pub struct Cgroup {
     paths: Vec<String>,
 }
 
+/// Suffixes of units of systemd that have processes.
+const UNITS: [&str; 3] = [".service", ".scope", ".slice"];
+
+/// The name of a unit without its suffix.
+#[must_use]
+pub fn stem_of_unit(name: &str) -> &str {
+    let stem = UNITS.iter().find_map(|suffix| name.strip_suffix(suffix));
+    stem.unwrap_or(name)
+}
+
+/// Whether the name of a unit says of what type it is; one that does not is a service, as for `systemctl`.
+#[must_use]
+pub fn is_whole_unit_name(name: &str) -> bool {
+    stem_of_unit(name) != name
+}
+
 impl Cgroup {
     /// Parses the contents of a file `/proc/PID/cgroup`.
     #[must_use]
@@ -79,6 +95,14 @@ impl Cgroup {
             path.strip_prefix(ancestor)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         })
+    }
+
+    /// Units and slices of systemd that it is in, the outermost first: those of the host, since names in containers are
+    /// claims.
+    pub fn units(&self) -> impl Iterator<Item = &str> {
+        let is_of_host = self.containers.is_empty() && self.pod.is_none();
+        let path = if is_of_host { &*self.path } else { "" };
+        path.split('/').filter(|part| is_whole_unit_name(part))
     }
 
     fn of_path(path: &str) -> Self {

@@ -19,7 +19,7 @@ mod names;
 #[cfg(feature = "testing")]
 pub use container::QosClass;
 pub use container::{Container, ContainerRuntime};
-pub use membership::Cgroup;
+pub use membership::{Cgroup, is_whole_unit_name, stem_of_unit};
 
 #[cfg(test)]
 mod tests;

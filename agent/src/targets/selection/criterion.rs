@@ -4,7 +4,7 @@ use std::{collections::HashMap, fmt};
 
 use super::running::RunningProcess;
 use crate::{
-    process::cgroup::Cgroup,
+    process::cgroup::{Cgroup, is_whole_unit_name, stem_of_unit},
     targets::labels::{
         pods::{HostFiles, Pod},
         selector::Pattern,
@@ -17,9 +17,6 @@ const HOST: &str = "/";
 
 /// Where control groups are mounted.
 const CGROUPS: &str = "/sys/fs/cgroup";
-
-/// Suffixes of units of systemd that have processes.
-const UNITS: [&str; 3] = [".service", ".scope", ".slice"];
 
 /// Digits of a container id that are shown, as many as Docker shows.
 const ID_DIGITS: usize = 12;
@@ -93,9 +90,13 @@ impl Criterion {
                 })
             }
             Self::Unit(value) => {
-                let suffix = if stem(value) == value { ".service" } else { "" };
+                let suffix = if is_whole_unit_name(value) {
+                    ""
+                } else {
+                    ".service"
+                };
                 let wanted = format!("{value}{suffix}");
-                units(&process.cgroup).any(|unit| unit == wanted)
+                process.cgroup.units().any(|unit| unit == wanted)
             }
             Self::Container(value) => {
                 let container = process.cgroup.container();
@@ -131,7 +132,7 @@ impl Criterion {
     pub(super) fn names_of(&self, process: &RunningProcess, pods: &mut PodNames) -> Vec<String> {
         match self {
             Self::Name(_) => process.names.clone(),
-            Self::Unit(_) => units(&process.cgroup).map(str::to_owned).collect(),
+            Self::Unit(_) => process.cgroup.units().map(str::to_owned).collect(),
             Self::Container(_) => {
                 let container = process.cgroup.container();
                 let id = container.map(|it| it.id.chars().take(ID_DIGITS).collect());
@@ -147,10 +148,10 @@ impl Criterion {
     pub(super) fn compared(&self, name: &str) -> String {
         let part = match self {
             Self::Name(_) => return name.replace(['*', '?'], "").to_lowercase(),
-            Self::Unit(_) => stem(name),
+            Self::Unit(_) => stem_of_unit(name),
             Self::Container(_) => name.get(..ID_DIGITS).unwrap_or(name),
             Self::Pod(_) => name,
-            Self::Cgroup(_) => stem(
+            Self::Cgroup(_) => stem_of_unit(
                 name.trim_end_matches('/')
                     .rsplit('/')
                     .next()
@@ -186,12 +187,6 @@ pub(super) fn shown(name: &str) -> String {
     shortened(&printable(name), NAME_WIDTH).into_owned()
 }
 
-/// The name of a unit without its suffix.
-fn stem(name: &str) -> &str {
-    let stem = UNITS.iter().find_map(|suffix| name.strip_suffix(suffix));
-    stem.unwrap_or(name)
-}
-
 /// The path of a control group and those around it, but for the root.
 fn groups(path: &str) -> Vec<String> {
     let ends = path.match_indices('/').map(|(at, _)| at).skip(1);
@@ -200,14 +195,6 @@ fn groups(path: &str) -> Vec<String> {
         .filter(|group| group.len() > 1)
         .map(str::to_owned)
         .collect()
-}
-
-/// Units and slices of the host: names in containers are claims.
-fn units(cgroup: &Cgroup) -> impl Iterator<Item = &str> {
-    let is_of_host = cgroup.containers.is_empty() && cgroup.pod.is_none();
-    let path = if is_of_host { &*cgroup.path } else { "" };
-    let parts = path.split('/');
-    parts.filter(|part| UNITS.iter().any(|suffix| part.ends_with(suffix)))
 }
 
 /// The names of pods, from the files of the host; each is looked up once.

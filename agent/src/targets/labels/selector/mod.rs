@@ -7,10 +7,10 @@
 //! | key | matches |
 //! |---|---|
 //! | `pid` | the id of the process |
-//! | `command` | its comm, the name of its executable, or that of its script |
+//! | `command` | its comm, the name of its executable, or that of its script, with or without `.py` |
 //! | `user` | the user's id or name, as the host's `/etc/passwd` has it |
 //! | `cgroup` | a path that it is in or below, such as `/system.slice` |
-//! | `unit` | its unit of systemd |
+//! | `unit` | its unit of systemd, without a suffix a service, or a slice that it is in |
 //! | `container` | the name of its container, or the id or at least 12 digits of it |
 //! | `pod` | the name of its pod, or `NAMESPACE/NAME`, or the UID |
 //! | `namespace` | the namespace of its pod |
@@ -87,7 +87,10 @@ impl Condition {
                 let names = [metadata.comm.clone(), metadata.executable_name()];
                 names.into_iter().chain(script)
             })
-            && matches_any(&self.units, || metadata.cgroup.unit.clone())
+            && matches_any(&self.units, || {
+                let units = metadata.cgroup.units().map(str::to_owned);
+                units.chain(metadata.cgroup.unit.clone())
+            })
             && (matches_any(&self.containers, || {
                 subject
                     .container_info

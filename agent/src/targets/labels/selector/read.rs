@@ -6,6 +6,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use super::{Condition, Selector, pattern::Pattern};
+use crate::process::cgroup::is_whole_unit_name;
 
 /// The file with the names of users.
 const USERS: &str = "/etc/passwd";
@@ -112,10 +113,10 @@ impl WrittenCondition {
         let users = self.user.into_vec().into_iter().map(user);
         let condition = Condition {
             pids: self.pid.into_vec(),
-            commands: self.command.into_patterns(),
+            commands: commands(&self.command.into_vec()),
             users: users.collect::<Result<_, _>>()?,
             cgroups: self.cgroup.into_vec(),
-            units: self.unit.into_patterns(),
+            units: units(&self.unit.into_vec()),
             containers: self.container.into_patterns(),
             pods: self.pod.into_patterns(),
             namespaces: self.namespace.into_patterns(),
@@ -140,6 +141,21 @@ impl WrittenCondition {
         }
         Ok(condition)
     }
+}
+
+/// Patterns of names of commands; scripts are called by their names without `.py`.
+fn commands(names: &[String]) -> Vec<Pattern> {
+    let scripts = names.iter().filter_map(|name| name.strip_suffix(".py"));
+    let all = scripts.chain(names.iter().map(String::as_str));
+    all.map(Pattern::new).collect()
+}
+
+/// Patterns of names of units; one without a suffix is a service.
+fn units(names: &[String]) -> Vec<Pattern> {
+    let stems = names.iter().filter(|name| !is_whole_unit_name(name));
+    let services = stems.map(|name| format!("{name}.service"));
+    let all = services.chain(names.iter().cloned());
+    all.map(|name| Pattern::new(&name)).collect()
 }
 
 fn user(written: User) -> Result<u32, Invalid> {

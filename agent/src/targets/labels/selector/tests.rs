@@ -58,7 +58,8 @@ fn each_field_is_matched() {
         ("pid", json!([6, 7]), json!(8)),
         ("command", json!("gunicorn"), json!("gun")),
         ("command", json!(["x", "python3*"]), json!("ruby")),
-        ("command", json!("sh?p"), json!([])),
+        ("command", json!("sh?p"), json!("sh?")),
+        ("command", json!("shop.py"), json!("shop.p")),
         ("user", json!(33), json!(0)),
         ("user", json!(["root", "33"]), json!("root")),
         ("cgroup", json!("/kubepods"), json!("/kube")),
@@ -73,16 +74,40 @@ fn each_field_is_matched() {
             selects(&json!({"include": [{fact: fits}]}), Some(&container_info)),
             "{fact} {fits}"
         );
-        if fits_not != json!([]) {
-            let written = json!({"include": [{fact: fits_not}]});
-            assert!(
-                !selects(&written, Some(&container_info)),
-                "{fact} {fits_not}"
-            );
-        }
+        let written = json!({"include": [{fact: fits_not}]});
+        assert!(
+            !selects(&written, Some(&container_info)),
+            "{fact} {fits_not}"
+        );
     }
     let unit = json!({"include": [{"unit": "*"}]});
     assert!(!selects(&unit, Some(&container_info)));
+}
+
+/// As `--unit` does.
+#[test]
+fn a_unit_is_a_service_or_a_slice() {
+    let metadata = ProcessMetadata {
+        cgroup: Cgroup::parse(b"0::/system.slice/system-web.slice/web@1.service/inner\n"),
+        ..metadata()
+    };
+    let subject = Subject {
+        metadata: &metadata,
+        container_info: None,
+    };
+    for (unit, fits) in [
+        ("web@1", true),
+        ("web@*", true),
+        ("web@1.service", true),
+        ("system.slice", true),
+        ("system-web.slice", true),
+        ("web", false),
+        ("system", false),
+        ("inner", false),
+    ] {
+        let written = json!({"include": [{"unit": unit}]});
+        assert_eq!(selector(&written).selects(&subject), fits, "{unit}");
+    }
 }
 
 #[test]
