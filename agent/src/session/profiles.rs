@@ -101,6 +101,7 @@ impl Profiles {
         let Self {
             catalog,
             python,
+            native,
             thread_names,
             malformed,
             ..
@@ -109,7 +110,12 @@ impl Profiles {
         for bytes in records.iter() {
             match decode(bytes) {
                 Ok(Record::Stack(stack)) => catalog.add_stack(stack),
-                Ok(Record::NativeStack(stack)) => catalog.add_native_stack(stack),
+                Ok(Record::NativeStack(stack)) => {
+                    if let Some(native) = native {
+                        native.note_stack(&stack.frames);
+                    }
+                    catalog.add_native_stack(stack);
+                }
                 Ok(Record::CodeObject(code)) => {
                     python.add(&code);
                     has_new_code = true;
@@ -134,6 +140,14 @@ impl Profiles {
         }
         if has_new_code {
             thread_names.resolve(python, |thread| add_thread(catalog, python, thread));
+        }
+        self.read_jit_names();
+    }
+
+    /// Has the names of JIT code read that are missing while its processes run; does not wait for them.
+    pub fn read_jit_names(&mut self) {
+        if let Some(native) = &mut self.native {
+            native.read_jit_names();
         }
     }
 

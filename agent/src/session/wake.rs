@@ -10,6 +10,7 @@ use super::{
     counting::Events,
     examinations::Examined,
     following::{Answer, Following},
+    profiles::Profiles,
     until,
     unwind_tables::{TableJob, UnwindTables},
 };
@@ -65,6 +66,8 @@ impl Session {
                     passes.supervise()?;
                 }
                 self.look_around();
+                // Nobody waits for it.
+                drop(self.profiles.run(Profiles::read_jit_names));
                 self.forget_due()?;
                 if self.profiles.take_lost() {
                     warn!("stacks were dropped because too much was waiting: they are sent again");

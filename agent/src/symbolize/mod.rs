@@ -3,7 +3,8 @@
 //! [`PythonSymbolizer`] symbolizes Python frames with the code objects that the BPF programs sent;
 //! [`NativeSymbolizer`] native frames with the symbols and debugging information of their file
 //! ([`elf_symbols`]), kernel frames with `/proc/kallsyms` ([`kernel`]), and JIT code with the perf map
-//! of its process ([`perf_map`]) or what its compiler registers for debuggers (`jit_interface`).
+//! of its process ([`perf_map`]) or what its compiler registers for debuggers (`jit_interface`), which are read while
+//! the process runs (`jit_symbolizer`).
 //!
 //! Invariant: a frame that is not symbolized is data, with the reason, so that it can be counted.
 
@@ -16,6 +17,7 @@ pub(crate) mod fixtures;
 mod frame_symbolizer;
 mod haste;
 mod jit_interface;
+mod jit_symbolizer;
 pub mod kernel;
 mod live_kernel;
 mod lookup_job;

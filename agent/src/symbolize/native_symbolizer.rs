@@ -1,12 +1,7 @@
 //! Native and kernel frames → functions and lines, from the symbols of files, the kernel's symbols
 //! and, for JIT code, perf maps and what compilers register in their processes.
 
-use std::{
-    collections::{HashMap, HashSet},
-    path::PathBuf,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Instant};
 
 use agent_common::{
     maps::Mapping,
@@ -17,22 +12,17 @@ use super::{
     budget::CpuShares,
     file_symbolizer::{FileSymbolizer, LookupTotals},
     haste::Haste,
-    jit_interface::JitInterface,
+    jit_symbolizer::JitSymbolizer,
     kernel::{KallsymsError, KernelSymbols},
     live_kernel::LiveKernel,
-    perf_map::{PerfMap, PerfMapMiss},
+    perf_map::PerfMapMiss,
     symbolized::{NativeFunction, SymbolizedNativeFrame},
-    this_machine::on_this_machine,
 };
 use crate::{
     binaries::executables::{Executable, Executables},
-    process::Process,
     profile::{self, ExecutableKind, UnsymbolizedReason},
-    workers::{Lane, Subject, Workers},
+    workers::Workers,
 };
-
-/// Time for reading a perf map, and what JIT compilers have registered.
-const JIT_LIMIT: Duration = Duration::from_secs(5);
 
 /// The kernel among the numbers of executables, of which it is none.
 const KERNEL: u32 = Mapping::ANONYMOUS;
@@ -41,17 +31,9 @@ const KERNEL: u32 = Mapping::ANONYMOUS;
 pub struct NativeSymbolizer {
     files: FileSymbolizer,
     kernel: LiveKernel,
-    /// By process id.
-    perf_maps: HashMap<u32, PerfMap>,
-    /// By process id.
-    jit_interfaces: HashMap<u32, JitInterface>,
+    jit: JitSymbolizer,
     /// Executables as profiles have them, by number; of the kernel itself 0. For one profile.
     models: HashMap<u32, Arc<profile::Executable>>,
-    /// Processes whose perf map was read since the last call of [`Self::prepare`].
-    refreshed: HashSet<u32>,
-    /// Perf maps and lists of JIT compilers whose reading did not end in its time.
-    given_up: u64,
-    workers: Workers,
     haste: Haste,
 }
 
@@ -63,12 +45,8 @@ impl NativeSymbolizer {
         Self {
             files: FileSymbolizer::new(symbol_bytes, workers.clone(), haste.clone()),
             kernel: LiveKernel::new(),
-            perf_maps: HashMap::new(),
-            jit_interfaces: HashMap::new(),
+            jit: JitSymbolizer::new(workers, haste.clone()),
             models: HashMap::new(),
-            refreshed: HashSet::new(),
-            given_up: 0,
-            workers,
             haste,
         }
     }
@@ -95,17 +73,28 @@ impl NativeSymbolizer {
     pub fn totals(&self) -> LookupTotals {
         let totals = self.files.totals();
         LookupTotals {
-            given_up: totals.given_up + self.given_up,
+            given_up: totals.given_up + self.jit.given_up(),
             ..totals
         }
     }
 
     /// Evicts the names of JIT code of processes that have ended.
     pub fn remove_processes(&mut self, ended: &[u32]) {
-        for pid in ended {
-            self.perf_maps.remove(pid);
-            self.jit_interfaces.remove(pid);
+        self.jit.remove_processes(ended);
+    }
+
+    /// Notes the JIT code of a stack, so that its names are read while its process runs.
+    pub fn note_stack(&mut self, frames: &[NativeFrame]) {
+        for frame in frames {
+            if frame.kind == NativeKind::ANONYMOUS {
+                self.jit.note(frame.id_or_count, frame.address);
+            }
         }
+    }
+
+    /// Has the names of JIT code read that are missing, and takes over those that were read; does not wait for them.
+    pub fn read_jit_names(&mut self) {
+        self.jit.advance(Instant::now());
     }
 
     /// Drops the symbols of files that `executables` has closed, and closes them too.
@@ -124,7 +113,7 @@ impl NativeSymbolizer {
     /// Files are read by workers; one that takes too long is in quarantine, and has no symbols until it
     /// is tried again.
     pub fn prepare(&mut self, executables: &Executables, frames: &[(u32, NativeFrame)]) {
-        self.refreshed.clear();
+        self.jit.begin_window();
         self.kernel.begin_window(Instant::now());
         self.models.clear();
         self.files.prepare(executables, frames);
@@ -200,69 +189,8 @@ impl NativeSymbolizer {
         }
     }
 
-    /// Reads what was added to the perf map of a process.
-    fn refresh(&mut self, pid: u32) {
-        let mut map = self.perf_maps.remove(&pid).unwrap_or_default();
-        let subject = Subject::perf_map(pid);
-        let refresh = move || {
-            // A process that has ended adds nothing to its map.
-            if let Ok(process) = Process::open(pid) {
-                map.refresh(&process);
-            }
-            map
-        };
-        let mut pending =
-            self.workers
-                .submit(Lane::Symbols, subject, JIT_LIMIT, on_this_machine(refresh));
-        if let Some(Ok(map)) = pending.wait_while(|| !self.haste.is_over()) {
-            self.perf_maps.insert(pid, map);
-        } else {
-            self.given_up += 1;
-        }
-    }
-
-    /// Reads what the JIT compilers of a process have registered.
-    fn refresh_jit_interface(&mut self, pid: u32) {
-        let mut interface = self.jit_interfaces.remove(&pid).unwrap_or_default();
-        let subject = Subject::new(("JIT", pid), format!("the JIT compilers of process {pid}"));
-        let refresh = move || {
-            if let Ok(process) = Process::open(pid) {
-                interface.refresh(&process);
-            }
-            interface
-        };
-        let mut pending =
-            self.workers
-                .submit(Lane::Symbols, subject, JIT_LIMIT, on_this_machine(refresh));
-        if let Some(Ok(interface)) = pending.wait_while(|| !self.haste.is_over()) {
-            self.jit_interfaces.insert(pid, interface);
-        } else {
-            self.given_up += 1;
-        }
-    }
-
-    /// The function of a JIT compiler at an address, by what was read already.
-    fn jit_function(&mut self, pid: u32, address: u64) -> Result<String, PerfMapMiss> {
-        let map = self.perf_maps.entry(pid).or_default();
-        map.find(address).or_else(|reason| {
-            let interface = self.jit_interfaces.get(&pid);
-            interface
-                .and_then(|interface| interface.find(address))
-                .ok_or(reason)
-        })
-    }
-
     fn anonymous(&mut self, pid: u32, address: u64) -> SymbolizedNativeFrame {
-        let mut function = self.jit_function(pid, address);
-        // Once per window: a map may be large, and its last line always new.
-        if function.is_err() && self.refreshed.insert(pid) {
-            self.refresh(pid);
-            function = self.jit_function(pid, address);
-            if function.is_err() {
-                self.refresh_jit_interface(pid);
-                function = self.jit_function(pid, address);
-            }
-        }
+        let function = self.jit.symbolize(pid, address);
         SymbolizedNativeFrame {
             executable: Arc::new(profile::Executable {
                 path: PathBuf::new(),

@@ -7,7 +7,8 @@
 //! Invariants: any user may create the file, so it is read only if root or the user of the process
 //! owns it; process ids are used again, so it is read only if it was written since the process
 //! started; at most [`MAX_BYTES`] bytes and [`MAX_FUNCTIONS`] functions of it are read, and it is read
-//! again only when it has changed. Where lines overlap, the last one holds.
+//! again only when it has changed. Where lines overlap, the last one holds. The file stays open, since its path leads
+//! nowhere once the process has ended.
 
 use std::{
     collections::BinaryHeap,
@@ -43,6 +44,8 @@ pub enum PerfMapMiss {
 /// The JIT-compiled functions of a process.
 #[derive(Debug, Default)]
 pub struct PerfMap {
+    /// As it was opened last.
+    file: Option<RegularFile>,
     state: Option<FileIdentity>,
     /// Bytes of complete lines that were read.
     done: u64,
@@ -76,10 +79,32 @@ impl PerfMap {
     /// returns whether the map has changed.
     pub fn refresh(&mut self, process: &Process) -> bool {
         let path = Self::path(process);
-        match open(process, &path) {
-            Some(file) => self.update(&file).unwrap_or(false),
-            None => false,
-        }
+        self.read(open(process, &path))
+    }
+
+    /// The same of a process that has ended, whose file was opened before.
+    pub fn refresh_ended(&mut self) -> bool {
+        self.read(None)
+    }
+
+    /// Whether a file is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Closes the file. What was read of it stays.
+    pub(super) fn close(&mut self) {
+        self.file = None;
+    }
+
+    /// Reads the file that was opened now, or else the one that is open.
+    fn read(&mut self, opened: Option<RegularFile>) -> bool {
+        let Some(file) = opened.or_else(|| self.file.take()) else {
+            return false;
+        };
+        let has_changed = self.update(&file).unwrap_or(false);
+        self.file = Some(file);
+        has_changed
     }
 
     /// The function at `address`, as of the last refresh.

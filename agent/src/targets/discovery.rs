@@ -2,13 +2,16 @@
 //!
 //! Process events come in, examinations to make come out. A process is examined when it is new, after
 //! exec, and when its executable mappings change. The last may happen often (JITs map code all the
-//! time), so the pauses between examinations of one process double until it was quiet for a while.
+//! time), so the pauses between examinations of one process double until it was quiet for a while, once they have taken
+//! the time that a program gets which loads its libraries ([`pace`]).
 //! Changes are noticed when a process is sampled. One that is not yet, because probes come with its
 //! interpreter, is examined again for a minute after exec: reading its libraries from a disk takes a
 //! while. On a host most programs exit within milliseconds: there a program is examined when it is
 //! sampled, or some time after exec.
 //!
 //! Invariants: nothing is read here; a process has at most one examination at a time.
+
+mod pace;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -18,14 +21,9 @@ use std::{
 
 use agent_common::record::{ProcessEvent, ProcessEventKind};
 
+use self::pace::{FIRST_PAUSE, LONGEST_PAUSE, Pace, pause_after};
 use super::examiner::Finding;
 use crate::{process, profile, targets::MAX_PROCESSES};
-
-/// Pause after the first examination of a process.
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
-
-/// Longest pause between two examinations.
-const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// Most examinations of a program because it is still being started: four seconds, with these pauses.
 const MAX_EARLY: u32 = 20;
@@ -38,9 +36,6 @@ const MAX_LATE: u32 = 60;
 
 /// Most forked processes that wait for the examination of another one; more are examined themselves.
 const MAX_HEIRS: usize = 4096;
-
-/// Time without examinations after which the next pause is the first one again.
-const QUIET: Duration = Duration::from_secs(1);
 
 /// What an event leads to.
 #[derive(Debug)]
@@ -110,11 +105,9 @@ impl Early {
 #[derive(Debug)]
 struct Known {
     process: profile::Process,
-    /// Examinations in short succession, without those of a program that was being started.
-    examinations: u32,
     early: Early,
-    /// Time of the last one.
-    examined: Instant,
+    /// The pauses between examinations.
+    pace: Pace,
     /// Time of the next one, if one is scheduled.
     due: Option<Instant>,
     /// Whether its program was not examined yet.
@@ -134,9 +127,8 @@ impl Known {
     fn new(process: profile::Process) -> Self {
         Self {
             process,
-            examinations: 0,
             early: Early::default(),
-            examined: Instant::now(),
+            pace: Pace::new(Instant::now()),
             due: None,
             is_new: false,
             present: None,
@@ -145,18 +137,6 @@ impl Known {
             awaits: None,
         }
     }
-
-    /// The pause after the last examination.
-    fn pause(&self) -> Duration {
-        pause_after(self.examinations)
-    }
-}
-
-/// The pause after so many examinations in short succession.
-fn pause_after(examinations: u32) -> Duration {
-    FIRST_PAUSE
-        .saturating_mul(1 << examinations.min(16))
-        .min(LONGEST_PAUSE)
 }
 
 impl Discovery {
@@ -194,6 +174,7 @@ impl Discovery {
                 return None;
             }
             known.present = Some(self.begun);
+            known.pace.begin(Instant::now());
             known.is_new = false;
             known.awaits = None;
         }
@@ -226,13 +207,13 @@ impl Discovery {
         known.present = None;
         let now = Instant::now();
         let was_early = mem::take(&mut known.early.is_next);
-        if now.duration_since(known.examined) >= QUIET {
-            known.examinations = 0;
-        } else if !was_early {
-            known.examinations += 1;
-        }
-        known.examined = now;
-        let mut due = mem::take(&mut known.is_outdated).then(|| now + known.pause());
+        let mapped = result
+            .as_ref()
+            .ok()
+            .and_then(|finding| finding.mapped.as_ref());
+        let mappings = mapped.map_or(0, |mapped| mapped.mappings.len());
+        known.pace.end(now, mappings, !was_early);
+        let mut due = mem::take(&mut known.is_outdated).then(|| known.pace.due());
         match result {
             Ok(finding) => {
                 known.process = finding.process.clone();
@@ -402,7 +383,7 @@ impl Discovery {
     /// After exec.
     fn on_execution(&mut self, pid: u32) -> Option<Step> {
         if let Some(known) = self.known.get_mut(&pid) {
-            known.examinations = 0;
+            known.pace.reset();
             known.early = Early {
                 has_executed: true,
                 ..Early::default()
@@ -430,7 +411,7 @@ impl Discovery {
     fn on_mapping(&mut self, pid: u32) -> Option<Step> {
         if let Some(known) = self.known.get_mut(&pid) {
             known.early.is_next = false;
-            let due = known.examined + known.pause();
+            let due = known.pace.due();
             if due > Instant::now() && !known.is_new {
                 self.set_due(pid, Some(due));
                 return None;

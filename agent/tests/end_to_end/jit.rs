@@ -10,6 +10,7 @@ use super::{
     folded::{Folded, Frame, is_marked, names},
     machine,
     packages::python_packages,
+    program::Program,
     source::Source,
     target::{Target, mortal, workload_path},
 };
@@ -97,6 +98,71 @@ fn code_of_numba_has_the_names_of_its_functions() {
     let (named, all) = (folded.count(is_named), folded.total());
     assert!(all > 0 && named * 10 > all * 9, "{}", folded.show(|_| true));
 }
+
+/// What LLVM registers ends with the memory of its process, and so does the way to the file of a perf map.
+#[test]
+fn code_of_programs_that_have_ended_has_the_names_of_its_functions() {
+    let _machine = machine::alone();
+    let interpreter = interpreters::named("3.12").unwrap();
+    let python = interpreter.path.to_str().unwrap();
+    let packages = python_packages(&interpreter, "numba", &NUMBA);
+    let packages = format!("PYTHONPATH={}", packages.display());
+    let numba = workload_path("numba_loop");
+    let numba = ["env", &packages, python, numba.to_str().unwrap(), "1"];
+    let directory = TempDir::new().unwrap();
+    let node = tools::node().unwrap();
+    let log = format!("--logfile={}/v8.log", directory.path().display());
+    let node = [
+        node.to_str().unwrap(),
+        "--perf-basic-prof",
+        &log,
+        "-e",
+        FIB_JS,
+    ];
+    let script = ["-X", "perf", "-c", SPIN_PY];
+    let perf_support = [&[python], &script[..]].concat();
+    for (line, name) in [
+        (&numba[..], "__main__::"),
+        (&node[..], "fib"),
+        (&perf_support[..], "py::spin"),
+    ] {
+        let pid = directory.path().join("pid");
+        let shell = [
+            "sh",
+            "-c",
+            "echo $$ > $0; exec \"$@\"",
+            pid.to_str().unwrap(),
+        ];
+        let line = [&shell[..], line].concat();
+        let program = Program(line.into_iter().map(str::to_owned).collect());
+        let (status, folded) = program.profile_all_frames(&["--internals"]);
+        assert!(status.success(), "{status}");
+        let pid = fs::read_to_string(pid).unwrap();
+        // Numba writes none.
+        let _ = fs::remove_file(format!("/tmp/perf-{}.map", pid.trim()));
+        let count =
+            |what: &dyn Fn(&str) -> bool| folded.count(|stack| names(stack).into_iter().any(what));
+        let (named, unnamed) = (
+            count(&|frame| frame.contains(name)),
+            count(&|frame| frame.starts_with("[jit]")),
+        );
+        assert!(
+            named > 100 && unnamed * 10 < named,
+            "{name}: {named} with and {unnamed} without: {}",
+            folded.show(|_| true)
+        );
+    }
+}
+
+/// Runs for a second.
+const FIB_JS: &str = "function fib(n) { return n < 2 ? n : fib(n - 1) + fib(n - 2) }; \
+    const end = Date.now() + 1000; while (Date.now() < end) fib(20)";
+
+/// The same.
+const SPIN_PY: &str = "import time
+def spin(end):
+    while time.monotonic() < end: sum(range(100))
+spin(time.monotonic() + 1)";
 
 #[test]
 fn code_of_node_is_one_frame_without_a_map_and_named_with_one() {

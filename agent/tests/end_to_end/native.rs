@@ -195,6 +195,35 @@ fn a_library_loaded_during_sampling_is_unwound() {
     });
 }
 
+/// As a program does that imports packages.
+#[test]
+fn libraries_loaded_one_after_the_other_are_known_soon() {
+    let _machine = machine::alone();
+    let directory = TempDir::new().unwrap();
+    let library = compile(&directory, "chain", "-O2 -shared -fPIC");
+    let arguments = [library.to_str().unwrap().to_owned(), "30".to_owned()];
+    let mut target = Target::start_with(machine::one_interpreter(), "loaded_often", &arguments);
+    let pid = target.pid().to_string();
+    let mut running = Running::start(&[
+        "-p", &pid, "-d", "4", "-r", "299", "-f", "folded", "-o", "-",
+    ]);
+    running.wait_until_sampling();
+    target.send_line("go on");
+    let capture = running.finish();
+    capture.assert_success();
+    let folded = Folded::parse_whole(&String::from_utf8(capture.output).unwrap());
+    let is_unmapped = |stack: &[Frame]| {
+        let mut names = stack.iter().map(|frame| &*frame.name);
+        names.any(|name| name.contains("address outside known mappings"))
+    };
+    let (unmapped, all) = (folded.count(is_unmapped), folded.total());
+    assert!(
+        all > ENOUGH && unmapped * 5 < all,
+        "{unmapped} of {all}: {}",
+        folded.show(is_unmapped)
+    );
+}
+
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn code_generated_at_run_time_has_the_name_from_its_generator() {

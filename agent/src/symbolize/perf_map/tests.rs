@@ -6,7 +6,7 @@ use proptest::prelude::{any, prop, proptest};
 use std::{
     fs::{self, File, OpenOptions},
     io::Write as _,
-    process::id,
+    process::{Command, id},
     time::{Duration, SystemTime},
 };
 
@@ -126,6 +126,25 @@ fn the_map_of_a_process_is_found() {
         assert_eq!(map.find(0x1000), Err(PerfMapMiss::NoMap));
     }
     fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn the_map_of_a_process_that_has_ended_is_read_to_its_end() {
+    let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+    let process = Process::open(child.id()).unwrap();
+    let path = PerfMap::path(&process);
+    fs::write(&path, "1000 10 one\n").unwrap();
+    let mut map = PerfMap::default();
+    assert!(!map.refresh_ended());
+    assert!(map.refresh(&process));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+    file.write_all(b"2000 10 two\n").unwrap();
+    fs::remove_file(&path).unwrap();
+    assert!(map.refresh_ended());
+    assert_eq!(map.find(0x2000), Ok("two".to_owned()));
+    assert!(!map.refresh_ended());
 }
 
 #[test]

@@ -1,4 +1,7 @@
-"""Two functions that numba compiles: the first one calls the other."""
+"""Two functions that numba compiles: the first one calls the other. Runs for the seconds of its argument, or for ever."""
+
+import sys
+import time
 
 import numba
 import truth
@@ -21,7 +24,9 @@ def outer(count):
 
 
 def main():
-    while True:
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else float("inf")
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
         outer(1000)
 
 
