@@ -129,6 +129,17 @@ impl Target {
         kill_process(Pid::from_child(&self.process.0), signal).unwrap();
     }
 
+    /// Stops it, and waits until all its threads have stopped: each does so when it runs next.
+    pub(crate) fn stop(&self) {
+        self.signal(Signal::STOP);
+        child::wait_until("all threads have stopped", || {
+            let tasks = fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+            let mut stats =
+                tasks.map(|task| fs::read_to_string(task.unwrap().path().join("stat")).unwrap());
+            stats.all(|stat| stat.rsplit(')').next().unwrap().starts_with(" T "))
+        });
+    }
+
     /// Reads a line of its standard output, without its end.
     pub(crate) fn read_line(&mut self) -> String {
         let mut line = String::new();

@@ -190,7 +190,7 @@ fn time_off_the_cpu_is_elapsed_time_without_that_of_running() {
 fn the_threads_of_a_stopped_process_are_stopped() {
     let _machine = machine::alone();
     let target = Target::start(machine::one_interpreter(), "waiting");
-    target.signal(Signal::STOP);
+    target.stop();
     for options in [
         "--event wall -d 1",
         "--event off-cpu -d 1",

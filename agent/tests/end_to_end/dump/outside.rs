@@ -128,7 +128,7 @@ fn a_stopped_process_has_all_its_stacks() {
     let _machine = machine::shared();
     machine::for_each_kind(|interpreter| {
         let target = Target::start(interpreter, "waiting");
-        signal(target.pid(), Signal::STOP);
+        target.stop();
         let document = json(target.pid(), "");
         assert_eq!(document["processes"][0]["stopped"], true);
         let threads = threads_of(&document, target.pid());

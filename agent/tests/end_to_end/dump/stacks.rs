@@ -139,7 +139,7 @@ fn a_stopped_process_answers() {
     let _machine = machine::shared();
     let interpreter = machine::one_interpreter();
     let target = Target::start(interpreter, "waiting");
-    signal(target.pid(), Signal::STOP);
+    target.stop();
     let whole = text(target.pid(), "");
     assert!(whole.contains("; the process is stopped\n"), "{whole}");
     let document = json(target.pid(), "");

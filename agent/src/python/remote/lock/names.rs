@@ -19,6 +19,9 @@ const MAX_GLOBALS: u32 = 2048;
 const MAX_INNER: usize = 64;
 const MAX_INNER_ENTRIES: u32 = 512;
 
+/// Most entries that are looked at besides for a name that is none of the near ones: there must be time for other locks.
+const MAX_FAR: u32 = 256;
+
 /// Classes of objects with many attributes that are no objects of the program.
 const MODULES: [&str; 2] = ["module", "type"];
 
@@ -41,12 +44,21 @@ impl<M: UserMemory> LockReader<'_, M> {
             self.attribute(lock, caller.first)
                 .or_else(|| self.global(lock, caller.globals))
         });
-        // The nearest first, since there are only so many look-ups.
-        let near = near.or_else(|| {
-            let mut others = callers.iter().flat_map(|caller| &caller.others);
-            others.find_map(|other| self.attribute(lock, *other))
-        });
-        near.or_else(|| {
+        if near.is_some() {
+            return near;
+        }
+        let kept = self.entries_left.saturating_sub(MAX_FAR);
+        self.entries_left -= kept;
+        let far = self.far_variable(lock, &callers);
+        self.entries_left += kept;
+        far
+    }
+
+    /// The same among what other variables refer to, the nearest first.
+    fn far_variable(&mut self, lock: &mut Lock, callers: &[Caller]) -> Option<String> {
+        let mut others = callers.iter().flat_map(|caller| &caller.others);
+        let of_others = others.find_map(|other| self.attribute(lock, *other));
+        of_others.or_else(|| {
             callers.iter().find_map(|caller| {
                 let inner = self.attributes(caller.first).unwrap_or_default();
                 let class = inner.first().and_then(|_| self.class(caller.first));
