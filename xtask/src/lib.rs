@@ -36,6 +36,7 @@ pub mod packaging;
 pub mod paths;
 pub mod pip;
 pub mod process;
+pub mod processors;
 pub mod reference_tools;
 pub mod tools;
 pub mod vm;

@@ -169,6 +169,20 @@ pub enum Invalid {
     },
 }
 
+impl Queue {
+    /// Refuses one without room.
+    fn check(&self) -> Result<(), Invalid> {
+        let is_empty = [
+            ("max_profiles", self.max_profiles == Some(0)),
+            ("max_bytes", matches!(self.max_bytes, Some(Size(0)))),
+        ];
+        match is_empty.into_iter().find(|(_, is_empty)| *is_empty) {
+            Some((field, _)) => Err(Invalid::EmptyQueue { field }),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Whether an exporter has the spool of one before it.
 pub(super) fn check_spool(
     config: &export::ExporterConfig,
@@ -299,15 +313,7 @@ impl Collector {
             max_bytes: spool.max_bytes.map_or(SPOOL_BYTES, |size| size.0),
         });
         if let Some(queue) = self.queue {
-            let is_zero = |size: &Size| size.0 == 0;
-            if queue.max_profiles == Some(0) {
-                let field = "max_profiles";
-                return Err(Invalid::EmptyQueue { field });
-            }
-            if queue.max_bytes.as_ref().is_some_and(is_zero) {
-                let field = "max_bytes";
-                return Err(Invalid::EmptyQueue { field });
-            }
+            queue.check()?;
             let bytes = queue
                 .max_bytes
                 .map(|size| usize::try_from(size.0).unwrap_or(usize::MAX));

@@ -281,65 +281,28 @@ impl Drop for Exporters {
     }
 }
 
-/// What is done with a destination, whose type depends on the configuration.
-trait UseOfDestination {
-    /// What comes of it.
-    type Result;
-
-    fn with<D: Destination>(
-        self,
-        config: ExporterConfig,
-        destination: D,
-    ) -> Result<Self::Result, StartError>;
-}
-
-/// An exporter delivers to it.
-struct Running;
-
-impl UseOfDestination for Running {
-    type Result = Exporter;
-
-    fn with<D: Destination>(
-        self,
-        config: ExporterConfig,
-        destination: D,
-    ) -> Result<Exporter, StartError> {
-        Exporter::run(config, destination)
-    }
-}
-
-/// It can be made.
-struct Checked;
-
-impl UseOfDestination for Checked {
-    type Result = ();
-
-    fn with<D: Destination>(self, _: ExporterConfig, _: D) -> Result<(), StartError> {
-        Ok(())
-    }
-}
-
 impl Exporter {
-    fn start(config: ExporterConfig) -> Result<Self, StartError> {
-        Self::with_destination(config, Running)
-    }
-
     fn check(config: &ExporterConfig) -> Result<(), StartError> {
-        if let DestinationConfig::File(file) = &config.destination {
-            return file.check().map_err(|source| StartError::Folder {
-                name: config.name.clone(),
-                folder: file.folder.clone(),
-                source,
-            });
-        }
-        Self::with_destination(config.clone(), Checked)
+        let name = config.name.clone();
+        let made = match config.destination.clone() {
+            DestinationConfig::File(to) => {
+                return to.check().map_err(|source| StartError::Folder {
+                    name,
+                    folder: to.folder,
+                    source,
+                });
+            }
+            DestinationConfig::Pyroscope(to) => Pyroscope::new(to).map(drop),
+            DestinationConfig::Parca(to) => Parca::new(to).map(drop),
+            DestinationConfig::Otlp(to) => match to.protocol {
+                OtlpProtocol::Grpc => OtlpGrpc::new(to.http, to.function_names).map(drop),
+                OtlpProtocol::Http => OtlpHttp::new(to.http, to.function_names).map(drop),
+            },
+        };
+        made.map_err(|source| StartError::Destination { name, source })
     }
 
-    /// Makes the destination of an exporter, for what is done with it.
-    fn with_destination<U: UseOfDestination>(
-        config: ExporterConfig,
-        with: U,
-    ) -> Result<U::Result, StartError> {
+    fn start(config: ExporterConfig) -> Result<Self, StartError> {
         let invalid = {
             let name = config.name.clone();
             move |source| StartError::Destination { name, source }
@@ -354,22 +317,22 @@ impl Exporter {
                         folder,
                         source,
                     })?;
-                with.with(config, destination)
+                Self::run(config, destination)
             }
             DestinationConfig::Pyroscope(to) => {
-                with.with(config, Pyroscope::new(to).map_err(invalid)?)
+                Self::run(config, Pyroscope::new(to).map_err(invalid)?)
             }
-            DestinationConfig::Parca(to) => with.with(config, Parca::new(to).map_err(invalid)?),
+            DestinationConfig::Parca(to) => Self::run(config, Parca::new(to).map_err(invalid)?),
             DestinationConfig::Otlp(OtlpConfig {
                 http,
                 protocol,
                 function_names: names,
             }) => match protocol {
                 OtlpProtocol::Grpc => {
-                    with.with(config, OtlpGrpc::new(http, names).map_err(invalid)?)
+                    Self::run(config, OtlpGrpc::new(http, names).map_err(invalid)?)
                 }
                 OtlpProtocol::Http => {
-                    with.with(config, OtlpHttp::new(http, names).map_err(invalid)?)
+                    Self::run(config, OtlpHttp::new(http, names).map_err(invalid)?)
                 }
             },
         }

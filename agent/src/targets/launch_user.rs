@@ -1,12 +1,8 @@
 //! The user that a program is started as.
 
-use std::{fs::File, io::Read as _, str::FromStr};
+use std::str::FromStr;
 
-/// Users and their groups.
-const USERS: &str = "/etc/passwd";
-
-/// Most bytes of it that are read.
-const MAX_USERS_BYTES: u64 = 16 << 20;
+use super::users;
 
 /// A user and a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +11,7 @@ pub struct LaunchUser {
     pub user: u32,
     /// The id of its only group.
     pub group: u32,
-    /// Its name, folder and shell, if it is one of those in [`USERS`].
+    /// Its name, folder and shell, if it is one of those of the host.
     account: Option<Account>,
 }
 
@@ -44,7 +40,7 @@ impl LaunchUser {
 
 /// There is no such user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no such user: give a name or an id in {USERS}, or UID:GID")]
+#[error("no such user: give a name or an id in {}, or UID:GID", users::FILE)]
 pub struct UnknownUser;
 
 impl FromStr for LaunchUser {
@@ -61,11 +57,7 @@ impl FromStr for LaunchUser {
                 account,
             });
         }
-        let mut users = Vec::new();
-        // Without the file there are only ids.
-        let _ =
-            File::open(USERS).and_then(|file| file.take(MAX_USERS_BYTES).read_to_end(&mut users));
-        find(text, &users).ok_or(UnknownUser)
+        find(text, &users::read()).ok_or(UnknownUser)
     }
 }
 

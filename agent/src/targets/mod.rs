@@ -7,6 +7,7 @@ pub mod labels;
 pub mod launch;
 mod launch_user;
 pub mod selection;
+mod users;
 
 pub use launch_user::LaunchUser;
 

@@ -5,7 +5,6 @@
 //! kind. A test of several interpreters reports which of them failed.
 
 use std::{
-    fs,
     sync::{Mutex, OnceLock},
     thread,
     time::Duration,
@@ -13,7 +12,7 @@ use std::{
 
 use xtask::{
     interpreters::{self, Interpreter},
-    process,
+    process, processors,
 };
 
 use crate::turns::{Kind, Turn, Turns};
@@ -49,10 +48,7 @@ fn require_root() {
 /// Time that a hypervisor gave to others since the start, of all CPUs: the clock of the samples goes on in
 /// it, and the scheduler's accounts leave it out.
 pub(crate) fn stolen_time() -> Duration {
-    let stat = fs::read_to_string("/proc/stat").unwrap();
-    let mut fields = stat.lines().next().unwrap().split_whitespace();
-    let hundredths: u64 = fields.nth(8).unwrap().parse().unwrap();
-    Duration::from_millis(hundredths * 10)
+    processors::stolen_time().unwrap()
 }
 
 /// The interpreters to test.

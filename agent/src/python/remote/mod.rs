@@ -8,6 +8,7 @@
 
 mod code;
 mod error;
+mod instruction;
 mod list;
 pub mod locals;
 mod lock;

@@ -7,10 +7,12 @@ import truth
 
 
 class Bank(object):
+    kind = staticmethod(threading.RLock)
+
     def __init__(self):
-        self.first = threading.RLock()
-        self.second = threading.RLock()
-        self.third = threading.RLock()
+        self.first = self.kind()
+        self.second = self.kind()
+        self.third = self.kind()
 
     def transfer(self, source, target, barrier):
         with source:
@@ -18,7 +20,7 @@ class Bank(object):
             with target:
                 pass
 
-    def transfer_twice(self, source, target, barrier):
+    def transfer_otherwise(self, source, target, barrier):
         # More than once, as only such a lock may be.
         with source:
             self.transfer(source, target, barrier)
@@ -28,14 +30,18 @@ class Bank(object):
             pass
 
 
-if __name__ == "__main__":
-    bank = Bank()
+def block(bank):
+    """Starts the threads, and returns when they wait."""
     barrier = threading.Barrier(4)
     truth.start("one", bank.transfer, bank.first, bank.second, barrier)
-    truth.start("two", bank.transfer_twice, bank.second, bank.third, barrier)
+    truth.start("two", bank.transfer_otherwise, bank.second, bank.third, barrier)
     truth.start("three", bank.transfer, bank.third, bank.first, barrier)
     barrier.wait()
     truth.start("audit", bank.audit)
     time.sleep(0.3)
+
+
+if __name__ == "__main__":
+    block(Bank())
     truth.ready()
     time.sleep(1000)

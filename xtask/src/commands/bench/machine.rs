@@ -6,8 +6,8 @@ use std::thread;
 
 use anyhow::{Context as _, Result};
 
-use crate::commands::observe::proc;
 use crate::commands::observe::stats::float;
+use xtask::processors;
 
 /// What the figures depend on.
 #[derive(Debug, Clone)]
@@ -37,14 +37,14 @@ impl Machine {
             load_at_start: load,
             load_at_end: load,
             stolen: 0.0,
-            ticks_at_start: proc::ticks()?,
+            ticks_at_start: processors::ticks()?,
         })
     }
 
     /// Adds what is known when the measurements have ended.
     pub(super) fn after(&mut self) -> Result<()> {
         self.load_at_end = load()?;
-        let (all, stolen) = proc::ticks()?;
+        let (all, stolen) = processors::ticks()?;
         let (all_before, stolen_before) = self.ticks_at_start;
         self.stolen = 100.0 * float(stolen - stolen_before) / float((all - all_before).max(1));
         Ok(())

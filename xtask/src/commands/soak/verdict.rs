@@ -10,8 +10,8 @@ use super::RATE_HZ;
 use super::churn::Churn;
 use super::reading::{Profiles, Quantity, Reading};
 use crate::commands::observe::daemon::{Daemon, LOSSES, Metrics};
-use crate::commands::observe::proc;
 use crate::commands::observe::stats::{float, median};
+use xtask::processors;
 
 /// How much more of a quantity there may be at the end than in the middle, as a factor.
 const GROWTH: f64 = 1.1;
@@ -49,8 +49,8 @@ impl Accounts {
     pub(super) fn begin(daemon: &Daemon, churn: &Churn) -> Result<Self> {
         Ok(Self {
             samples: daemon.metrics()?.value("profiling_agent_samples_total"),
-            busy: proc::busy_time()?,
-            stolen: proc::stolen_time()?,
+            busy: processors::busy_time()?,
+            stolen: processors::stolen_time()?,
             steady: churn.steady()?,
         })
     }

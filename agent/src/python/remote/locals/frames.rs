@@ -1,14 +1,13 @@
 //! The frames of a thread.
 
 use agent_common::{
-    layout::{ABSENT, InstructionStyle},
+    layout::ABSENT,
     maps::ThreadState,
     memory::{Fault, UserAddr, UserMemory},
-    python::bytecode,
 };
 
 use super::{
-    super::{structure::Structure, thread_stack::Frame},
+    super::{instruction::instruction_offset, structure::Structure, thread_stack::Frame},
     LocalsReader,
 };
 
@@ -76,21 +75,7 @@ impl<M: UserMemory> LocalsReader<'_, M> {
         }
         let scratch = &mut self.values.scratch;
         let symbol = self.code.describe(memory, scratch, layout, code)?;
-        let offset = if fields.instruction_style == InstructionStyle::POINTER {
-            let copy = if fields.bytecode_copy == ABSENT {
-                0
-            } else {
-                frame.half(fields.bytecode_copy.into())
-            };
-            let start = bytecode(memory, &layout.code, code, copy)?;
-            let offset = frame.word(fields.instruction.into()).wrapping_sub(start);
-            i32::try_from(offset.cast_signed()).map_err(|_| Fault)?
-        } else {
-            match frame.half(fields.instruction.into()).cast_signed() {
-                -1 => -1,
-                index => index.wrapping_mul(fields.instruction_unit.into()),
-            }
-        };
+        let offset = instruction_offset(memory, layout, frame, code)?;
         let first = symbol.first_traceable_bytes.cast_signed();
         let is_hidden = owner != OWNED_BY_GENERATOR && first != 0 && offset < first;
         Ok((!is_hidden).then(|| FoundFrame {

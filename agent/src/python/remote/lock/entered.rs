@@ -15,13 +15,15 @@
 //! caller to prove. A lock that its thread has released by itself inside the statement looks as if it had it.
 
 use agent_common::{
-    layout::{ABSENT, InstructionStyle, TextStyle},
+    layout::{ABSENT, TextStyle},
     memory::{Fault, UserAddr, UserMemory},
-    python::bytecode,
 };
 
 use super::{
-    super::structure::{Structure, behind, read_bytes},
+    super::{
+        instruction::instruction_offset,
+        structure::{Structure, behind, read_bytes},
+    },
     LockReader,
     frames::Frame,
 };
@@ -30,6 +32,9 @@ use super::{
 const MAX_FRAMES: usize = 64;
 const MAX_VALUES: u64 = 64;
 pub(super) const MAX_ENTERED: usize = 16;
+
+/// Bytes of an instruction, in which exception tables count.
+const INSTRUCTION_BYTES: u64 = 2;
 
 /// Most bytes of an exception table.
 const MAX_TABLE_BYTES: u64 = 16 << 10;
@@ -91,20 +96,10 @@ impl<M: UserMemory> LockReader<'_, M> {
     #[must_use]
     pub fn entered(&mut self, state: UserAddr) -> Vec<EnteredLock> {
         let mut entered = Vec::new();
-        let Ok(mut address) = self.newest_frame(state) else {
+        let Ok(mut frames) = self.frames(state, MAX_FRAMES) else {
             return entered;
         };
-        for _ in 0..MAX_FRAMES {
-            if !address.could_be_structure() {
-                break;
-            }
-            let Ok(frame) = self.frame(address) else {
-                break;
-            };
-            address = frame.previous;
-            if frame.is_internal || frame.code.is_null() {
-                continue;
-            }
+        while let Some(frame) = self.next_frame(&mut frames) {
             for object in self.contexts(&frame).unwrap_or_default() {
                 if entered.len() < MAX_ENTERED
                     && let Some(lock) = self.entered_lock(object)
@@ -179,31 +174,15 @@ impl<M: UserMemory> LockReader<'_, M> {
         }
         let bytes = usize::try_from(bytes).map_err(|_| Fault)?;
         let table = read_bytes(memory, table.field(layout.text.bytes_data), bytes)?;
-        let Some(instruction) = self.instruction(frame)? else {
-            return Ok((frame.address, 0));
-        };
-        let depth = handler_depth(&table, instruction).unwrap_or(0);
+        let read = Structure::read(memory, frame.address, layout.frame.bytes.into())?;
+        let offset = instruction_offset(memory, layout, &read, frame.code)?;
+        // There is none before the first one.
+        let instruction = u64::try_from(offset).ok().map(|it| it / INSTRUCTION_BYTES);
+        let depth = instruction.and_then(|it| handler_depth(&table, it));
         let variables = self.variable_count(frame)?;
         let locals = frame.address.field(layout.frame.locals);
-        Ok((behind(locals, 8 * u64::from(variables)), depth))
-    }
-
-    /// The index of the current instruction in the bytecode; [`None`] before the first one.
-    fn instruction(&self, frame: &Frame) -> Result<Option<u64>, Fault> {
-        const UNIT_BYTES: u64 = 2;
-        let fields = &self.layout.frame;
-        if fields.instruction_style != InstructionStyle::POINTER {
-            return Ok(None);
-        }
-        let copy = if fields.bytecode_copy == ABSENT {
-            0
-        } else {
-            let index = frame.address.field(fields.bytecode_copy);
-            self.int(index)?
-        };
-        let start = bytecode(self.memory, &self.layout.code, frame.code, copy)?;
-        let current = self.memory.word(frame.address.field(fields.instruction))?;
-        Ok(current.checked_sub(start).map(|bytes| bytes / UNIT_BYTES))
+        let values = behind(locals, 8 * u64::from(variables));
+        Ok((values, depth.unwrap_or(0)))
     }
 
     /// What a method `__exit__` is bound to (`PyCFunctionObject`: `m_ml`, whose first field is the name, and `m_self`).

@@ -21,12 +21,41 @@ const FIRST_INTERNAL_OWNER: u64 = 3;
 pub(super) struct Frame {
     pub(super) address: UserAddr,
     pub(super) code: UserAddr,
-    pub(super) previous: UserAddr,
-    pub(super) is_internal: bool,
+    previous: UserAddr,
+    is_internal: bool,
+}
+
+/// The frames of a thread that are still to be read.
+pub(super) struct Frames {
+    next: UserAddr,
+    /// How many more are looked at, with those of the interpreter's own.
+    left: usize,
 }
 
 impl<M: UserMemory> LockReader<'_, M> {
-    pub(super) fn newest_frame(&self, state: UserAddr) -> Result<UserAddr, Fault> {
+    /// At most so many frames of a thread, by its newest state.
+    pub(super) fn frames(&self, state: UserAddr, most: usize) -> Result<Frames, Fault> {
+        Ok(Frames {
+            next: self.newest_frame(state)?,
+            left: most,
+        })
+    }
+
+    /// The next frame, from the leaf on, that is none of the interpreter's own; [`None`] at the end, or where one cannot
+    /// be read.
+    pub(super) fn next_frame(&self, frames: &mut Frames) -> Option<Frame> {
+        while frames.left > 0 && frames.next.could_be_structure() {
+            frames.left -= 1;
+            let frame = self.frame(frames.next).ok()?;
+            frames.next = frame.previous;
+            if !frame.is_internal && !frame.code.is_null() {
+                return Some(frame);
+            }
+        }
+        None
+    }
+
+    fn newest_frame(&self, state: UserAddr) -> Result<UserAddr, Fault> {
         let fields = &self.layout.thread;
         let start = UserAddr(self.memory.word(state.field(fields.frame))?);
         if fields.cframe_current_frame == ABSENT || start.is_null() {
@@ -36,7 +65,7 @@ impl<M: UserMemory> LockReader<'_, M> {
         Ok(UserAddr(frame))
     }
 
-    pub(super) fn frame(&self, address: UserAddr) -> Result<Frame, Fault> {
+    fn frame(&self, address: UserAddr) -> Result<Frame, Fault> {
         let fields = &self.layout.frame;
         let owner = if fields.owner == ABSENT {
             0

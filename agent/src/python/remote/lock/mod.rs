@@ -167,20 +167,12 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
     /// Finds out by the frames of a thread which object the lock is, and who may have a variable that refers to it. Returns
     /// what the thread waits for, if its frames say that.
     fn find_object(&mut self, state: UserAddr, lock: &mut Lock) -> Option<Awaited> {
-        let mut address = self.newest_frame(state).ok()?;
+        let mut frames = self.frames(state, MAX_FRAMES).ok()?;
         let mut awaited = None;
         let mut is_in_module = !lock.is_critical_section;
-        for _ in 0..MAX_FRAMES {
-            if !address.could_be_structure() || lock.callers.len() == MAX_CALLERS {
-                break;
-            }
-            let Ok(frame) = self.frame(address) else {
-                break;
-            };
-            address = frame.previous;
-            if frame.is_internal || frame.code.is_null() {
-                continue;
-            }
+        while lock.callers.len() < MAX_CALLERS
+            && let Some(frame) = self.next_frame(&mut frames)
+        {
             let first = self.first_variable(&frame);
             let here = is_in_module.then(|| self.awaited(&frame)).flatten();
             is_in_module = here.is_some();

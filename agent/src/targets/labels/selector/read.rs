@@ -1,18 +1,10 @@
 //! Parses and validates selectors.
 
-use std::{fs::File, io::Read as _};
-
 use serde::Deserialize;
 use thiserror::Error;
 
 use super::{Condition, Selector, pattern::Pattern};
-use crate::process::cgroup::is_whole_unit_name;
-
-/// The file with the names of users.
-const USERS: &str = "/etc/passwd";
-
-/// Most bytes of that file.
-const MAX_USERS_BYTES: u64 = 16 << 20;
+use crate::{process::cgroup::is_whole_unit_name, targets::users};
 
 /// Why a selector is not valid.
 #[derive(Debug, Error)]
@@ -24,7 +16,10 @@ pub enum Invalid {
         list: &'static str,
     },
     /// The user does not exist.
-    #[error("there is no user `{name}` in {USERS}; give the number of the user")]
+    #[error(
+        "there is no user `{name}` in {}; give the number of the user",
+        users::FILE
+    )]
     User {
         /// The value.
         name: String,
@@ -166,10 +161,7 @@ fn user(written: User) -> Result<u32, Invalid> {
     if let Ok(id) = name.parse() {
         return Ok(id);
     }
-    let mut users = Vec::new();
-    // Without the file no name resolves.
-    let _ = File::open(USERS).and_then(|file| file.take(MAX_USERS_BYTES).read_to_end(&mut users));
-    id_of(&name, &users).ok_or(Invalid::User { name })
+    id_of(&name, &users::read()).ok_or(Invalid::User { name })
 }
 
 /// The id of a user in a file `passwd`, of lines `NAME:PASSWORD:ID:…`.
