@@ -4,6 +4,8 @@
 //! `N passed, N failed`, and behind it what this machine cannot test. How long a part took is printed when
 //! it ends too, for a run that is ended from outside.
 
+mod failures;
+
 use std::fmt;
 use std::io::{self, BufRead as _, BufReader, PipeReader};
 use std::mem;
@@ -14,6 +16,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use xtask::process;
+
+use self::failures::Failures;
 
 /// How long a test takes at least whose time is printed.
 const LONG: Duration = Duration::from_secs(10);
@@ -28,6 +32,7 @@ pub(crate) struct Results {
     start: Start,
     passed: u64,
     failed: u64,
+    failures: Failures,
     not_tested: Vec<String>,
     parts: Vec<Part>,
 }
@@ -104,6 +109,7 @@ impl Results {
         while let Some(line) = self.next_line(&lines, &mut child)? {
             println!("{line}");
             self.count(&line);
+            self.failures.read(&line);
             if line.starts_with("test ") {
                 let duration = mem::replace(&mut last_test, Instant::now()).elapsed();
                 if duration >= LONG {
@@ -172,6 +178,7 @@ impl Results {
             Err(error) => {
                 self.failed += 1;
                 println!("test {name} ... FAILED: {error:#}");
+                self.failures.add(name, &error);
             }
         }
     }
@@ -193,8 +200,8 @@ impl Results {
         }
     }
 
-    /// Prints how long each part took and the counts, and returns whether something ran and all of
-    /// it passed.
+    /// Prints how long each part took, what failed and the counts, and returns whether something ran and
+    /// all of it passed.
     #[must_use]
     pub(crate) fn finish(self) -> bool {
         let total = self.parts.iter().map(|part| part.duration).sum();
@@ -210,6 +217,7 @@ impl Results {
                 duration: total
             }
         );
+        print!("{}", self.failures);
         let Self { passed, failed, .. } = self;
         print!("{passed} passed, {failed} failed");
         if !self.not_tested.is_empty() {
