@@ -10,7 +10,7 @@ def make_bytes():
     return b"x" * BYTES
 
 
-# Until the agent knows it, and has tried again where it could not attach a probe.
-time.sleep(7)
+# Until the agent knows it, and has tried again where it could not attach a probe; this machine is an emulated one.
+time.sleep(12)
 for _ in range(248000):
     make_bytes()

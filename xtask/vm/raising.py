@@ -1,5 +1,6 @@
-"""Raises exceptions after the agent has had time to begin, and ends when it has had time to read them."""
+"""Raises exceptions when it is told to, and ends when the agent has had time to read them."""
 
+import signal
 import time
 
 
@@ -7,7 +8,8 @@ def raise_value():
     raise ValueError()
 
 
-time.sleep(6)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+signal.sigwait([signal.SIGUSR1])
 for _ in range(300):
     try:
         raise_value()

@@ -27,6 +27,10 @@ const SPUN: u64 = 100;
 /// detect a program some ten milliseconds after its start.
 const MIN_PERCENT: u64 = 60;
 
+/// Maximum share, in percent: what is counted twice is more. The clock of the samples goes on while the hypervisor has
+/// the processor, that of the program does not.
+const MAX_PERCENT: u64 = 190;
+
 /// A program and its arguments.
 pub(crate) struct Program(pub(crate) Vec<String>);
 
@@ -92,7 +96,7 @@ pub(crate) fn assert_spun<'a>(stacks: impl Iterator<Item = (&'a [Frame], u64)>) 
         .map(|(_, count)| count)
         .sum();
     assert!(
-        (SPUN * MIN_PERCENT / 100..SPUN * 115 / 100).contains(&spun),
+        (SPUN * MIN_PERCENT / 100..SPUN * MAX_PERCENT / 100).contains(&spun),
         "{spun} of {SPUN} samples"
     );
 }

@@ -148,14 +148,18 @@ fn a_stopped_process_answers() {
     for thread in &threads {
         assert_eq!(thread["taken"], "read", "{thread:#}");
     }
-    // In what they were stopped; of one that ran there is nothing else to say.
-    for (function, wait) in WAITS.into_iter().chain([("computes", "stopped")]) {
-        let found = with_function(&threads, function);
-        let [thread] = &*found else {
+    let wait = |function| {
+        let [thread] = *with_function(&threads, function) else {
             panic!("{function}: {threads:#?}");
         };
-        assert_eq!(thread["wait"], wait, "{thread:#}");
+        thread["wait"].as_str().unwrap()
+    };
+    // In what they were stopped; of one that ran there is nothing else to say.
+    for (function, expected) in WAITS {
+        assert_eq!(wait(function), expected, "{function}: {threads:#?}");
     }
+    let computes = wait("computes");
+    assert!(["stopped", "gil"].contains(&computes), "{computes}");
     signal(target.pid(), Signal::CONT);
     // It runs as before.
     let document = json(target.pid(), "");

@@ -1,4 +1,4 @@
-"""Runs tasks of asyncio when a line comes, and prints the CPU time of each as JSON, by its name.
+"""Runs tasks of asyncio when a line comes, and prints the CPU time of each as JSON, by its name, and how long one slept.
 
 A task without a name of its own counts for its coroutine, and what runs in no task for "". The first line of the input
 says how much CPU time each of them has, in seconds.
@@ -50,7 +50,9 @@ class Service:
 
 async def block(seconds):
     # The thread waits, and the loop with it.
+    start = time.monotonic()
     time.sleep(seconds)
+    return time.monotonic() - start
 
 
 async def main(seconds):
@@ -68,14 +70,14 @@ async def main(seconds):
         tasks.append(asyncio.create_task(service.answer(seconds / NUMBERED)))
         tasks.append(asyncio.create_task(service.log(seconds / NUMBERED)))
     await asyncio.gather(*tasks)
-    await asyncio.create_task(block(seconds), name="blocking")
+    return await asyncio.create_task(block(seconds), name="blocking")
 
 
 truth.ready()
 seconds = float(sys.stdin.readline())
 spend("", seconds)
-asyncio.run(main(seconds))
+asleep = asyncio.run(main(seconds))
 spend("", seconds)
-sys.stdout.write(json.dumps(spent) + "\n")
+sys.stdout.write(json.dumps({"cpu": spent, "asleep": asleep}) + "\n")
 sys.stdout.flush()
 sys.stdin.readline()
