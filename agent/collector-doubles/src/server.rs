@@ -8,6 +8,7 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -129,6 +130,8 @@ struct State {
     script: Mutex<VecDeque<Reply>>,
     received: Mutex<Vec<Received>>,
     connections: Mutex<Vec<JoinHandle<()>>>,
+    /// Time until a request is responded to.
+    delay: Mutex<Duration>,
 }
 
 impl Server {
@@ -174,6 +177,11 @@ impl Server {
         self.state.script.lock().unwrap().push_back(reply);
     }
 
+    /// Has each request wait for so long, as one to a distant server.
+    pub fn set_delay(&self, delay: Duration) {
+        *self.state.delay.lock().unwrap() = delay;
+    }
+
     /// The requests with a successful response, in order.
     pub fn received(&self) -> Vec<Received> {
         self.state.received.lock().unwrap().clone()
@@ -199,6 +207,7 @@ impl State {
             script: Mutex::default(),
             received: Mutex::default(),
             connections: Mutex::default(),
+            delay: Mutex::default(),
         })
     }
 }
@@ -275,6 +284,10 @@ async fn respond(
         headers: head.headers,
         body,
     };
+    let delay = *state.delay.lock().unwrap();
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
+    }
     let reply = scripted.unwrap_or_else(|| (state.check)(&received));
     match reply {
         Reply::Full(reply) => {

@@ -2,7 +2,7 @@
 //!
 //! Invariants: nothing here makes the main loop wait: what comes while exporters are being
 //! replaced is kept for the new ones, within limits; those whose configuration is the same go on, with their queues and
-//! counters; a configuration that cannot work replaces nothing.
+//! counters; those that end have a status until their successors start; a configuration that cannot work replaces nothing.
 
 use std::{
     collections::VecDeque,
@@ -14,7 +14,9 @@ use std::{
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
-use crate::export::{ExporterConfig, ExporterStatus, Exporters, ProfileBatch, StartError};
+use crate::export::{
+    ExporterConfig, ExporterStatus, Exporters, ProfileBatch, StartError, Statuses,
+};
 
 /// Most profiles that are kept while the exporters are being replaced.
 const MAX_KEPT: usize = 4096;
@@ -37,6 +39,8 @@ enum State {
         staying: Exporters,
         /// The end of the others.
         end: JoinHandle<()>,
+        /// The status of those.
+        ending: Statuses,
         /// All that there will be.
         next: Vec<ExporterConfig>,
         /// Those of them that are to be started.
@@ -103,7 +107,11 @@ impl Destinations {
     }
 
     pub(super) fn status(&self) -> Vec<ExporterStatus> {
-        self.present().status()
+        let mut status = self.present().status();
+        if let State::Replacing { ending, .. } = &self.state {
+            status.extend(ending.read());
+        }
+        status
     }
 
     /// Replaces those exporters whose configuration is not among these, when they have sent what is queued or `limit` is
@@ -119,13 +127,18 @@ impl Destinations {
     ) -> Result<(), StartError> {
         Exporters::check(&config)?;
         let nothing = State::Running(Exporters::none());
-        let (present, before, kept) = match mem::replace(&mut self.state, nothing) {
-            State::Running(exporters) => (exporters, None, VecDeque::new()),
+        let (present, before, mut statuses, kept) = match mem::replace(&mut self.state, nothing) {
+            State::Running(exporters) => (exporters, None, Statuses::default(), VecDeque::new()),
             State::Replacing {
-                staying, end, kept, ..
-            } => (staying, Some(end), kept),
+                staying,
+                end,
+                ending,
+                kept,
+                ..
+            } => (staying, Some(end), ending, kept),
         };
         let (staying, ending, missing) = present.split(&config);
+        statuses.append(ending.statuses());
         let end = tokio::spawn(async move {
             if let Some(before) = before {
                 // A task that panics has said so.
@@ -136,6 +149,7 @@ impl Destinations {
         self.state = State::Replacing {
             staying,
             end,
+            ending: statuses,
             next: config,
             missing,
             kept,
@@ -152,6 +166,7 @@ impl Destinations {
         let _ = end.await;
         let State::Replacing {
             mut staying,
+            mut ending,
             next,
             missing,
             kept,
@@ -173,12 +188,14 @@ impl Destinations {
             Err(error) => {
                 warn!("the exporters are unchanged: {error}");
                 let (staying, others, missing) = staying.split(&self.config);
+                ending.append(others.statuses());
                 self.state = State::Replacing {
                     staying,
                     end: tokio::spawn(async move {
                         shut_down(others, Duration::ZERO).await;
                         tokio::time::sleep(RETRY).await;
                     }),
+                    ending,
                     next: self.config.clone(),
                     missing,
                     kept,
@@ -271,7 +288,8 @@ mod tests {
             .unwrap();
         // One that comes meanwhile is for both.
         destinations.push(batch("two", b""));
-        assert_eq!(accepted(&destinations), [("a".to_owned(), 2)]);
+        let expected = [("a".to_owned(), 2), ("b".to_owned(), 1)];
+        assert_eq!(accepted(&destinations), expected);
         destinations.replaced().await;
         let expected = [("a".to_owned(), 2), ("c".to_owned(), 1)];
         assert_eq!(accepted(&destinations), expected);

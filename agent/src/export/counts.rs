@@ -33,7 +33,7 @@ pub struct Counts {
 /// Batches not delivered yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueLengths {
-    /// In memory, the one being sent included.
+    /// In memory, those being sent included.
     pub memory: u64,
     /// In the spool.
     pub spool: u64,

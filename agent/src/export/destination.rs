@@ -15,6 +15,9 @@ pub(super) trait Destination: Send + Sync + 'static {
     /// Format of its payloads: a spooled payload of another format is not sent.
     const FORMAT: PayloadFormat;
 
+    /// Most payloads that are sent at the same time.
+    const MAX_REQUESTS: usize = 1;
+
     /// Encodes a batch. CPU-bound, without I/O.
     fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable>;
 

@@ -1,38 +1,29 @@
 //! What is logged of failed deliveries: of each kind the first one, and later ones after longer and longer pauses, with the
 //! number of those between.
+//!
+//! Invariant: failures of one kind have at most a line a minute, whatever is delivered between them.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, mem};
 
-use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::{
     batch::Payload,
     failure::{Decision, DeliveryError},
+    seldom::Seldom,
 };
 use crate::http_client::HttpErrorKind;
-
-/// Least time between the first two lines about failures of the same kind, which doubles, and the longest.
-const PAUSE: Duration = Duration::from_secs(60);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60 * 60);
 
 /// The failures of an exporter that were logged.
 #[derive(Debug)]
 pub(super) struct FailureLog {
     exporter: String,
     /// At most one of each kind.
-    kinds: HashMap<Option<HttpErrorKind>, Logged>,
-    /// Whether deliveries fail, so that it is worth a line when they work again.
+    kinds: HashMap<Option<HttpErrorKind>, Seldom>,
+    /// Whether all deliveries fail.
     is_failing: bool,
-}
-
-#[derive(Debug)]
-struct Logged {
-    at: Instant,
-    /// Time in which no other one is.
-    pause: Duration,
-    /// Failures since that were not.
-    others: u64,
+    /// Whether a failure was logged since the last delivery, so that it is worth a line when they work again.
+    has_logged: bool,
 }
 
 impl FailureLog {
@@ -41,6 +32,7 @@ impl FailureLog {
             exporter,
             kinds: HashMap::new(),
             is_failing: false,
+            has_logged: false,
         }
     }
 
@@ -63,23 +55,9 @@ impl FailureLog {
 
     /// How many failures of a kind were not logged before this one; [`None`] if it is not to be either.
     fn others(&mut self, kind: Option<HttpErrorKind>) -> Option<u64> {
-        let now = Instant::now();
-        let mut logged = Logged {
-            at: now,
-            pause: PAUSE,
-            others: 0,
-        };
-        let mut others = 0;
-        if let Some(known) = self.kinds.get_mut(&kind) {
-            if now - known.at < known.pause {
-                known.others += 1;
-                return None;
-            }
-            logged.pause = (2 * known.pause).min(LONGEST_PAUSE);
-            others = known.others;
-        }
-        self.kinds.insert(kind, logged);
-        Some(others)
+        let others = self.kinds.entry(kind).or_default().others();
+        self.has_logged |= others.is_some();
+        others
     }
 
     /// All deliveries fail.
@@ -89,9 +67,15 @@ impl FailureLog {
 
     /// A delivery has succeeded.
     pub(super) fn delivered(&mut self) {
-        if std::mem::take(&mut self.is_failing) {
-            // The next failure is another one.
-            self.kinds.clear();
+        let has_logged = mem::take(&mut self.has_logged);
+        if !mem::take(&mut self.is_failing) {
+            return;
+        }
+        // The next failure is another one.
+        for logged in self.kinds.values_mut() {
+            logged.is_over();
+        }
+        if has_logged {
             info!(exporter = self.exporter, "delivery works again");
         }
     }
@@ -99,7 +83,9 @@ impl FailureLog {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::time::Duration;
+
+    use super::{super::seldom::PAUSE, *};
 
     #[tokio::test(start_paused = true)]
     async fn a_kind_is_logged_seldom_with_the_number_of_the_others() {
@@ -116,8 +102,23 @@ mod tests {
         assert_eq!(log.others(forbidden), None);
         log.delivered();
         assert_eq!(log.others(forbidden), None);
+        // What fails after all have worked again is logged sooner.
         log.all_fail();
         log.delivered();
-        assert_eq!(log.others(forbidden), Some(0));
+        assert_eq!(log.others(forbidden), Some(2));
+    }
+
+    /// As of a collector that throttles every other delivery.
+    #[tokio::test(start_paused = true)]
+    async fn deliveries_between_failures_make_no_more_lines() {
+        let mut log = FailureLog::new("test".to_owned());
+        let mut lines = 0;
+        for _ in 0..600 {
+            lines += u32::from(log.others(Some(HttpErrorKind::Throttled)).is_some());
+            log.all_fail();
+            log.delivered();
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        assert_eq!(lines, 10);
     }
 }

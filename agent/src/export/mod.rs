@@ -18,6 +18,7 @@ mod otlp;
 mod parca;
 mod pyroscope;
 mod queue;
+mod seldom;
 mod shared_spool;
 mod spool;
 #[cfg(test)]
@@ -151,6 +152,29 @@ pub struct ExporterStatus {
     last_failure: Option<String>,
 }
 
+/// Where the status of exporters can be read, whoever has them.
+#[derive(Default)]
+pub struct Statuses(Vec<(String, Arc<ExportQueue>)>);
+
+impl Statuses {
+    /// Adds those of another set.
+    pub fn append(&mut self, mut others: Self) {
+        self.0.append(&mut others.0);
+    }
+
+    /// The present status of each exporter.
+    #[must_use]
+    pub fn read(&self) -> Vec<ExporterStatus> {
+        let status = |(name, queue): &(String, Arc<ExportQueue>)| ExporterStatus {
+            name: name.clone(),
+            counts: queue.counts(),
+            #[cfg(test)]
+            last_failure: queue.lock().last_failure.clone(),
+        };
+        self.0.iter().map(status).collect()
+    }
+}
+
 /// All exporters.
 ///
 /// Dropping this stops delivery; what is queued is moved to the spools.
@@ -241,13 +265,17 @@ impl Exporters {
     /// The status of each exporter.
     #[must_use]
     pub fn status(&self) -> Vec<ExporterStatus> {
-        let status = |exporter: &Exporter| ExporterStatus {
-            name: exporter.config.name.clone(),
-            counts: exporter.queue.counts(),
-            #[cfg(test)]
-            last_failure: exporter.queue.lock().last_failure.clone(),
+        self.statuses().read()
+    }
+
+    /// Where the status of each exporter can be read, even while another task shuts it down and after that.
+    #[must_use]
+    pub fn statuses(&self) -> Statuses {
+        let source = |exporter: &Exporter| {
+            let name = exporter.config.name.clone();
+            (name, Arc::clone(&exporter.queue))
         };
-        self.0.iter().map(status).collect()
+        Statuses(self.0.iter().map(source).collect())
     }
 
     /// Delivers what is queued, for at most `limit`, then moves the rest to the spools within two

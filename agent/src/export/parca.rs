@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     formats::FunctionNames,
-    http_client::{Client, HttpConfig, HttpConfigError, HttpProtocol, grpc},
+    http_client::{Client, HttpConfig, HttpConfigError, HttpProtocol, MAX_CONNECTIONS, grpc},
     profile::TypeNaming,
 };
 
@@ -54,6 +54,7 @@ impl Parca {
 
 impl Destination for Parca {
     const FORMAT: PayloadFormat = *b"parc";
+    const MAX_REQUESTS: usize = MAX_CONNECTIONS;
 
     fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable> {
         let labels = labels::of_batch(batch, TypeNaming::Parca).into_iter();

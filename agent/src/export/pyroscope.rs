@@ -18,7 +18,9 @@ use super::{
 };
 use crate::{
     formats::FunctionNames,
-    http_client::{Client, HttpConfig, HttpConfigError, HttpProtocol, Request, content_type},
+    http_client::{
+        Client, HttpConfig, HttpConfigError, HttpProtocol, MAX_CONNECTIONS, Request, content_type,
+    },
     profile::{Profile, TypeNaming},
 };
 
@@ -68,6 +70,7 @@ impl Pyroscope {
 
 impl Destination for Pyroscope {
     const FORMAT: spool::PayloadFormat = *b"pyro";
+    const MAX_REQUESTS: usize = MAX_CONNECTIONS;
 
     fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable> {
         let labels = labels::of_batch(batch, TypeNaming::Pprof).into_iter();

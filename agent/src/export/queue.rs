@@ -146,7 +146,18 @@ impl ExportQueue {
 
     /// Removes the oldest batch, which counts as in hand.
     pub(super) fn take(&self) -> Option<ProfileBatch> {
+        self.take_if(|_| true)
+    }
+
+    /// Removes the oldest batch if it is wanted; it counts as in hand.
+    pub(super) fn take_if(
+        &self,
+        is_wanted: impl Fn(&ProfileBatch) -> bool,
+    ) -> Option<ProfileBatch> {
         let mut state = self.lock();
+        if !state.batches.front().is_some_and(|(_, it)| is_wanted(it)) {
+            return None;
+        }
         let batch = state.take()?;
         state.in_hand += 1;
         state.full_since = None;

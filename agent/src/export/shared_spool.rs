@@ -6,15 +6,20 @@ use std::{
 };
 
 use tokio::task::spawn_blocking;
+use tracing::warn;
 
 use super::{
     counts::{Counts, DropReason},
+    seldom::Seldom,
     spool::Spool,
 };
 
 /// A spool behind a lock.
-#[derive(Clone)]
-pub(super) struct SharedSpool(Arc<Mutex<Spool>>);
+pub(super) struct SharedSpool {
+    spool: Arc<Mutex<Spool>>,
+    /// Payloads that could not be written.
+    failures: Mutex<Seldom>,
+}
 
 /// Length and size of the spool.
 #[derive(Clone, Copy)]
@@ -25,12 +30,26 @@ pub(super) struct SpoolUsage {
 
 impl SharedSpool {
     pub(super) fn new(spool: Spool) -> Self {
-        Self(Arc::new(Mutex::new(spool)))
+        Self {
+            spool: Arc::new(Mutex::new(spool)),
+            failures: Mutex::default(),
+        }
     }
 
     /// The spool, for what does not block.
     pub(super) fn lock(&self) -> MutexGuard<'_, Spool> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.spool)
+    }
+
+    /// Logs that a payload could not be written, if that was not done lately.
+    pub(super) fn log_failure(&self, exporter: &str, error: &io::Error) {
+        if let Some(others) = lock(&self.failures).others() {
+            warn!(
+                exporter,
+                others,
+                "profiles are kept in memory, because they cannot be written to the spool: {error}"
+            );
+        }
     }
 
     /// Runs `work` with the spool on a thread that may block on the disk.
@@ -38,14 +57,18 @@ impl SharedSpool {
         &self,
         work: impl FnOnce(&mut Spool) -> T + Send + 'static,
     ) -> io::Result<(SpoolUsage, T)> {
-        let spool = self.clone();
+        let spool = Arc::clone(&self.spool);
         let done = spawn_blocking(move || {
-            let mut spool = spool.lock();
+            let mut spool = lock(&spool);
             let result = work(&mut spool);
             (SpoolUsage::new(&spool), result)
         });
         done.await.map_err(io::Error::other)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl SpoolUsage {

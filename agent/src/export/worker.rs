@@ -15,30 +15,36 @@
 //! [suspect](super::suspects) from then on, and holds up nobody; if none is, the destination is the cause, and they all
 //! wait for it in their order.
 //!
-//! Invariants: batches are delivered in the order in which they were pushed, but for suspects; a batch is in the queue,
-//! in hand, in doubt, a suspect or in the spool until it is counted as delivered or dropped. A payload may be delivered
-//! twice if the first response was lost, or if the agent was killed before it removed the payload
-//! from the spool; one in doubt and a suspect are lost then.
+//! While deliveries work, some of the next ones of the same window are sent at the same time: its
+//! [companions](companions).
+//!
+//! Invariants: batches are delivered in the order in which they were pushed, but for suspects, and for companions, which
+//! are of other series; a batch is in the queue, in hand, a companion, in doubt, a suspect or in the spool until it is
+//! counted as delivered or dropped. A payload may be delivered twice if the first response was lost, or if the agent was
+//! killed before it removed the payload from the spool. Those that are sent at the same time, those in doubt and suspects
+//! are in memory alone: an agent that is killed loses them.
 
-use std::{collections::VecDeque, pin::pin, sync::Arc, time::Duration};
+mod companions;
+mod spooling;
+
+use std::{collections::VecDeque, future::Future, pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
     select,
-    task::spawn_blocking,
     time::{Instant, sleep},
 };
 use tracing::warn;
 
 use super::{
-    batch::{Payload, ProfileBatch},
-    counts::{Counts, DropReason},
+    batch::Payload,
+    counts::DropReason,
     destination::{Destination, Receipt},
     failure::{Decision, DeliveryError},
     failure_log::FailureLog,
     in_hand::{FailingPayload, InHand},
     queue::ExportQueue,
     shared_spool::SharedSpool,
-    spool::{Front, Spool},
+    spool::Spool,
     suspects::{self, Failing, Suspects},
 };
 use crate::http_client::{BackOff, HttpErrorKind, Retry};
@@ -59,6 +65,8 @@ pub(super) struct Worker<D> {
     in_doubt: VecDeque<Payload>,
     suspects: Suspects,
     log: FailureLog,
+    /// Whether the last attempt has succeeded, and all those beside it.
+    deliveries_work: bool,
     /// Whether it was said that delivered profiles were removed.
     has_removed: bool,
 }
@@ -81,6 +89,7 @@ impl<D: Destination> Worker<D> {
             unspooled: VecDeque::new(),
             in_doubt: VecDeque::new(),
             suspects: Suspects::new(retry),
+            deliveries_work: false,
             has_removed: false,
         }
     }
@@ -91,9 +100,12 @@ impl<D: Destination> Worker<D> {
         let mut failing = None;
         // Suspects that have failed since the queue was closed.
         let mut left = Vec::new();
-        while let Some(in_hand) = self.next().await {
+        while let Some(mut in_hand) = self.next().await {
+            let companions = self.send_companions(&mut in_hand).await;
             let result = self.attempt(&in_hand.payload).await;
             self.count_removed();
+            let undelivered = self.wait_for(companions).await;
+            self.deliveries_work = matches!(result, Some(Ok(_))) && !undelivered.any;
             match result {
                 // Stopped while it was sent.
                 None => self.keep(in_hand).await,
@@ -103,12 +115,11 @@ impl<D: Destination> Worker<D> {
                     back_off.reset();
                     let since = failing.take().map(|it: FailingPayload| it.since);
                     self.suspect_those_in_doubt(since);
-                    self.finish(in_hand, |counts, bytes| {
-                        counts.delivered += 1;
-                        counts.delivered_bytes += bytes;
-                        counts.partly_rejected += u64::from(receipt == Receipt::Partial);
-                    })
-                    .await;
+                    self.count_delivered(in_hand, receipt).await;
+                    if undelivered.needs_pause {
+                        let wait = back_off.wait(undelivered.retry_after);
+                        self.pause(wait, self.queue.is_closed()).await;
+                    }
                 }
                 Some(Err(failure)) => {
                     self.queue.failed(&failure);
@@ -123,8 +134,7 @@ impl<D: Destination> Worker<D> {
                             // The next one may have the same name; its time starts anew.
                             failing = None;
                         }
-                        self.finish(in_hand, |counts, _| counts.dropped.add(reason, 1))
-                            .await;
+                        self.drop(in_hand, reason).await;
                         continue;
                     }
                     let was_closed = self.queue.is_closed();
@@ -145,7 +155,8 @@ impl<D: Destination> Worker<D> {
                             break;
                         }
                     }
-                    let wait = back_off.wait(failure.retry_after());
+                    let after = failure.retry_after().max(undelivered.retry_after);
+                    let wait = back_off.wait(after);
                     self.pause(wait, was_closed).await;
                 }
             }
@@ -169,22 +180,24 @@ impl<D: Destination> Worker<D> {
         let bytes: usize = self.in_doubt.iter().map(|it| it.body.len()).sum();
         let has_room = self.in_doubt.len() < suspects::MAX_PAYLOADS
             && bytes + in_hand.payload.body.len() <= suspects::MAX_BYTES;
+        has_room && self.has_more(in_hand)
+    }
+
+    /// Whether there is a payload behind this one.
+    fn has_more(&self, in_hand: &InHand) -> bool {
         let in_spool = self.spool.as_ref().map_or(0, |spool| spool.lock().len());
-        has_room
-            && (self.queue.has_waiting()
-                || !self.unspooled.is_empty()
-                || in_spool > usize::from(in_hand.is_in_spool))
+        self.queue.has_waiting()
+            || !self.unspooled.is_empty()
+            || in_spool > usize::from(in_hand.is_in_spool)
     }
 
     /// Has the next payloads tried before this one.
-    async fn doubt(&mut self, in_hand: InHand) {
-        if let Some(spool) = self.spool.as_ref().filter(|_| in_hand.is_in_spool) {
-            let Ok((usage, ())) = spool.run(Spool::remove_front).await else {
-                return self.keep(in_hand).await;
-            };
-            self.queue.hold(|counts| usage.count(counts, 0));
+    async fn doubt(&mut self, mut in_hand: InHand) {
+        if self.take_out_of_spool(&mut in_hand).await {
+            self.in_doubt.push_back(in_hand.payload);
+        } else {
+            self.keep(in_hand).await;
         }
-        self.in_doubt.push_back(in_hand.payload);
     }
 
     /// Another payload was delivered; the oldest of those in doubt has failed since then.
@@ -219,8 +232,7 @@ impl<D: Destination> Worker<D> {
             Decision::Retry => None,
         };
         if let Some(reason) = reason {
-            self.finish(in_hand, |counts, _| counts.dropped.add(reason, 1))
-                .await;
+            self.drop(in_hand, reason).await;
             return None;
         }
         if self.queue.is_closed() {
@@ -300,11 +312,17 @@ impl<D: Destination> Worker<D> {
     /// Tries to deliver a payload; [`None`] if delivery was stopped meanwhile.
     async fn attempt(&self, payload: &Payload) -> Option<Result<Receipt, DeliveryError>> {
         self.queue.count(|counts| counts.attempts += 1);
-        let mut attempt = pin!(self.destination.send(payload));
+        self.unless_stopped(self.destination.send(payload)).await
+    }
+
+    /// Waits for requests, and moves batches to the spool meanwhile if there is little room in the queue; [`None`] if
+    /// delivery is stopped before.
+    async fn unless_stopped<T>(&self, requests: impl Future<Output = T>) -> Option<T> {
+        let mut requests = pin!(requests);
         loop {
             select! {
                 biased;
-                result = &mut attempt => return Some(result),
+                result = &mut requests => return Some(result),
                 () = self.queue.stopped() => return None,
                 () = self.queue.arrived(), if self.spool.is_some() => {
                     self.spill(ExportQueue::take_if_half_full).await;
@@ -365,118 +383,5 @@ impl<D: Destination> Worker<D> {
                 }
             }
         }
-    }
-
-    /// Puts a payload that was not delivered before all others, on disk if possible.
-    async fn keep(&mut self, in_hand: InHand) {
-        let Some(spool) = &self.spool else {
-            self.unspooled.push_front(in_hand.payload);
-            return;
-        };
-        if in_hand.is_in_spool {
-            spool.lock().release_front();
-            return;
-        }
-        let payload = in_hand.payload.clone();
-        match spool.run(move |spool| spool.push_front(&payload)).await {
-            Ok((usage, Ok(dropped))) => self.queue.finish(|counts| usage.count(counts, dropped)),
-            Ok((usage, Err((dropped, _)))) => {
-                self.queue.count(|counts| {
-                    counts.spool_failures += 1;
-                    usage.count(counts, dropped);
-                });
-                self.unspooled.push_front(in_hand.payload);
-            }
-            Err(_) => self.unspooled.push_front(in_hand.payload),
-        }
-    }
-
-    /// Removes a payload that is delivered or dropped.
-    async fn finish(&self, in_hand: InHand, count: impl FnOnce(&mut Counts, u64)) {
-        let bytes = in_hand.payload.body.len() as u64;
-        if !in_hand.is_in_spool {
-            self.queue.finish(|counts| count(counts, bytes));
-            return;
-        }
-        let removed = match &self.spool {
-            Some(spool) => spool.run(Spool::remove_front).await.ok(),
-            None => None,
-        };
-        self.queue.count(|counts| {
-            count(counts, bytes);
-            if let Some((usage, ())) = removed {
-                usage.count(counts, 0);
-            }
-        });
-    }
-
-    /// Moves the batches that `take` returns from memory to the spool, if there is one.
-    async fn spill(&self, take: impl Fn(&ExportQueue) -> Option<ProfileBatch>) {
-        let Some(spool) = &self.spool else {
-            return;
-        };
-        while let Some(batch) = take(&self.queue) {
-            let Some(payload) = self.pack(batch.clone()).await else {
-                continue;
-            };
-            match spool.run(move |spool| spool.push_back(&payload)).await {
-                Ok((usage, Ok(dropped))) => {
-                    self.queue.finish(|counts| usage.count(counts, dropped));
-                }
-                Ok((usage, Err((dropped, _)))) => {
-                    self.queue.count(|counts| {
-                        counts.spool_failures += 1;
-                        usage.count(counts, dropped);
-                    });
-                    self.queue.put_back(batch);
-                    return;
-                }
-                Err(_) => {
-                    self.queue.put_back(batch);
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Encodes a batch in hand; drops it if that fails.
-    async fn pack(&self, batch: ProfileBatch) -> Option<Payload> {
-        let destination = Arc::clone(&self.destination);
-        // It takes milliseconds, too long for the thread that reads samples.
-        let packed = spawn_blocking(move || destination.pack(&batch)).await;
-        let payload = packed.ok().and_then(Result::ok);
-        if payload.is_none() {
-            self.queue
-                .finish(|counts| counts.dropped.add(DropReason::Unencodable, 1));
-        }
-        payload
-    }
-
-    /// The oldest payload in the spool, held there.
-    async fn front_of_spool(&self) -> Option<Payload> {
-        while !self.queue.is_stopped() {
-            let spool = self.spool.as_ref()?;
-            // The usual case, without a switch to another thread.
-            if spool.lock().len() == 0 {
-                return None;
-            }
-            let (usage, front) = spool.run(Spool::hold_front).await.ok()?;
-            match front {
-                Front::Empty => return None,
-                Front::Payload(payload) => return Some(payload),
-                Front::Torn => self.queue.count(|counts| {
-                    usage.count(counts, 0);
-                    counts.dropped.add(DropReason::SpoolTorn, 1);
-                }),
-                Front::Unreadable => {
-                    self.queue.count(|counts| counts.spool_failures += 1);
-                    select! {
-                        () = sleep(SPOOL_RETRY) => {}
-                        () = self.queue.stopped() => {}
-                    }
-                }
-            }
-        }
-        None
     }
 }

@@ -1,4 +1,4 @@
-//! A client of one address, which sends one request after the other.
+//! A client of one address, which keeps the connections of a few requests.
 
 use std::{
     io,
@@ -30,6 +30,9 @@ use super::{
 /// Default limit of a response, in bytes.
 const MAX_RESPONSE_BYTES: usize = 64 << 10;
 
+/// Most connections that are kept; so many requests at a time need no others.
+pub(crate) const MAX_CONNECTIONS: usize = 4;
+
 /// Value of `User-Agent`.
 const USER_AGENT_VALUE: &str = concat!("agent/", env!("CARGO_PKG_VERSION"));
 
@@ -43,8 +46,8 @@ pub(crate) struct Client {
     request_timeout: Duration,
     max_response_bytes: usize,
     tls: Option<Arc<Mutex<Tls>>>,
-    /// The connection, while no request is in flight.
-    idle: Mutex<Option<Connection>>,
+    /// The connections without a request in flight, the last one used last.
+    idle: Mutex<Vec<Connection>>,
 }
 
 /// A request.
@@ -69,7 +72,7 @@ impl Client {
             connect_timeout: config.connect_timeout,
             request_timeout: config.request_timeout,
             max_response_bytes: MAX_RESPONSE_BYTES,
-            idle: Mutex::new(None),
+            idle: Mutex::default(),
         })
     }
 
@@ -84,7 +87,7 @@ impl Client {
             request_timeout: timeout,
             max_response_bytes: MAX_RESPONSE_BYTES,
             tls: None,
-            idle: Mutex::new(None),
+            idle: Mutex::default(),
         }
     }
 
@@ -176,7 +179,10 @@ impl Client {
         let response = timeout(limit, exchange).await;
         let response = response.unwrap_or(Err(HttpError::TimedOut { limit }));
         let response = response.map_err(|failure| connection.explain(failure, &self.address))?;
-        *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MAX_CONNECTIONS {
+            idle.push(connection);
+        }
         Ok(response)
     }
 
@@ -230,7 +236,8 @@ impl Client {
 
     fn take_idle(&self) -> Option<Connection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.take().filter(Connection::is_usable)
+        idle.retain(Connection::is_usable);
+        idle.pop()
     }
 
     async fn connect(&self) -> Result<Connection, HttpError> {

@@ -19,7 +19,7 @@ pub struct Retry {
     /// Greatest bound of a wait.
     pub longest: Duration,
     /// How long one payload is retried while the destination responds with errors, does not respond, or
-    /// closes the connection: the payload itself may be the cause, and all others wait. An
+    /// closes the connection: the payload itself may be the cause. An
     /// unreachable destination is retried without limit.
     pub max_elapsed: Duration,
 }

@@ -28,7 +28,10 @@ use super::{
 };
 use crate::{
     formats::FunctionNames,
-    http_client::{Client, HttpConfig, HttpConfigError, HttpProtocol, Request, content_type, grpc},
+    http_client::{
+        Client, HttpConfig, HttpConfigError, HttpProtocol, MAX_CONNECTIONS, Request, content_type,
+        grpc,
+    },
 };
 
 /// Path of the method over gRPC.
@@ -98,6 +101,7 @@ impl OtlpHttp {
 
 impl Destination for OtlpGrpc {
     const FORMAT: PayloadFormat = *b"otlg";
+    const MAX_REQUESTS: usize = MAX_CONNECTIONS;
 
     fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable> {
         let framed = grpc::frame(&compressed(batch, self.function_names)?, true);
@@ -115,6 +119,7 @@ impl Destination for OtlpGrpc {
 
 impl Destination for OtlpHttp {
     const FORMAT: PayloadFormat = *b"otlh";
+    const MAX_REQUESTS: usize = MAX_CONNECTIONS;
 
     fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable> {
         Ok(Payload {

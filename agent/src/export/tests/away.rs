@@ -20,7 +20,7 @@ async fn unused_address() -> SocketAddr {
 /// An hour with a batch each minute.
 async fn an_hour(exporters: &Exporters, clock: &Clock) {
     for minute in 0..60 {
-        exporters.push(&numbered(minute));
+        exporters.push(&of_window(minute, minute as usize));
         // In steps that are shorter than a wait: after each there is some real time for an attempt.
         for _ in 0..6 {
             clock.pass(MINUTE / 6).await;

@@ -274,8 +274,9 @@ async fn what_fails_by_itself_holds_up_nothing_else() {
         clock
             .pass_until(|| counts(&exporters).delivered == 51)
             .await;
+        // One that held up the others would do so for twenty minutes.
         let took = start.elapsed();
-        assert!(took < Duration::from_secs(20), "{took:?}");
+        assert!(took < MINUTE, "{took:?}");
         let rest = counts(&exporters);
         assert_eq!((rest.queued.total(), rest.dropped.total()), (49, 0));
         // Those are tried again, and given up in the end.
@@ -286,7 +287,9 @@ async fn what_fails_by_itself_holds_up_nothing_else() {
         assert!(start.elapsed() >= 20 * MINUTE);
         assert!(counts(&exporters).attempts >= attempts + 49 * 15);
         let delivered = server.received().into_iter().map(|it| number(&it));
-        let delivered: Vec<_> = delivered.filter(|number| *number >= 50).collect();
+        let mut delivered: Vec<_> = delivered.filter(|number| *number >= 50).collect();
+        // Some of them were sent at the same time.
+        delivered.sort_unstable();
         assert!(delivered.into_iter().eq(50..=100));
     }
 }

@@ -1,6 +1,7 @@
 //! Exporters against collectors on real sockets, with a clock that is advanced by the tests.
 
 mod away;
+mod companions;
 mod credentials;
 mod failures;
 mod kinds;
@@ -11,11 +12,15 @@ mod rules;
 mod shut_down;
 mod tls;
 
-use std::{sync::mpsc, thread, time::Duration};
+use std::{
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
 
 use flate2::{Compression, write::GzEncoder};
 use std::io::Write as _;
-use tokio::{task::spawn_blocking, time};
+use tokio::{runtime::Handle, task::spawn_blocking, time};
 
 use super::{
     Counts, DestinationConfig, ExporterConfig, ExporterStatus, Exporters, HttpConfig, ParcaConfig,
@@ -66,12 +71,21 @@ impl Drop for Clock {
     }
 }
 
-/// Gives sockets and disks some real time.
+/// Gives sockets and disks real time until the tasks have nothing more to do, which takes longer on a busy machine.
 async fn breathe() {
-    for _ in 0..5 {
+    let runtime = Handle::current().metrics();
+    let mut idle = 0;
+    for _ in 0..2_000 {
+        let parked = runtime.worker_park_count(0);
         spawn_blocking(|| thread::sleep(Duration::from_millis(1)))
             .await
             .unwrap();
+        let since = runtime.worker_park_count(0) - parked;
+        // It waits once or twice for this.
+        idle = if since <= 2 { idle + 1 } else { 0 };
+        if idle == 5 {
+            return;
+        }
     }
 }
 
@@ -91,6 +105,13 @@ async fn until(mut is_so: impl FnMut() -> bool) {
 /// A batch of a numbered service.
 fn numbered(number: usize) -> ProfileBatch {
     support::batch(&format!("service {number:03}"), &pprof())
+}
+
+/// A batch of a numbered window; those of one window may be sent at the same time.
+fn of_window(window: u32, number: usize) -> ProfileBatch {
+    let mut batch = numbered(number);
+    Arc::make_mut(&mut batch.profile).start += window * Duration::from_secs(15);
+    batch
 }
 
 /// A valid profile.

@@ -33,7 +33,7 @@ async fn what_a_hanging_collector_has_not_taken_is_delivered_by_the_next_run() {
     let config = with_spool(pyroscope(&server.url()), temporary.path());
     let exporters = start(config.clone());
     for number in 0..10 {
-        exporters.push(&numbered(number));
+        exporters.push(&of_window(number, number as usize));
     }
     until(|| counts(&exporters).attempts == 1).await;
     let end = tokio::spawn(exporters.shut_down(Duration::from_secs(5)));
@@ -125,7 +125,7 @@ fn payloads(folder: &Path) -> Vec<PathBuf> {
 async fn be_killed(folder: &Path) -> ! {
     let exporters = start(with_spool(pyroscope("http://127.0.0.1:1"), folder));
     for number in 0.. {
-        exporters.push(&numbered(number));
+        exporters.push(&of_window(number, number as usize));
         breathe().await;
     }
     unreachable!()
