@@ -47,10 +47,10 @@ impl Recording {
     fn start(pid: u32, options: &[&str]) -> Self {
         let folder = TempDir::new().unwrap();
         let file = folder.path().join("raised.folded");
-        let pid = pid.to_string();
+        let process = pid.to_string();
         let mut arguments = vec![
             "--pid",
-            &pid,
+            &process,
             "--event",
             "exceptions,cpu",
             "--duration",
@@ -68,6 +68,8 @@ impl Recording {
             let text = |link: fs::DirEntry| fs::read_to_string(link.path()).unwrap_or_default();
             links.any(|link| text(link).contains("link_type:\tperf"))
         });
+        // Where the interpreter is becomes known meanwhile.
+        child::wait_until("the probe is attached", || has_probe(pid));
         Self { agent, folder }
     }
 
@@ -232,16 +234,23 @@ fn forked_processes_and_their_threads_are_counted() {
     assert_eq!(functions, BTreeMap::from(all));
 }
 
-/// The first byte of the code where the probe is.
-fn code_byte(pid: u32) -> u8 {
+/// The first bytes of the code at each place of the probe.
+fn code_bytes(pid: u32) -> Vec<u8> {
     let process = Process::open(pid).unwrap();
     let interpreter = Detector::default().detect(&process).unwrap();
     let site = interpreter.raise_site.unwrap();
-    let address = site.mapping.start + (site.points[0].offset - site.mapping.file_offset);
-    let mut byte = [0];
     let memory = process.memory().unwrap();
-    memory.read(address, &mut byte).unwrap();
-    byte[0]
+    let points = site.points.iter().map(|point| {
+        let address = site.mapping.start + (point.offset - site.mapping.file_offset);
+        let mut byte = [0];
+        memory.read(address, &mut byte).unwrap();
+        byte[0]
+    });
+    points.collect()
+}
+
+fn has_probe(pid: u32) -> bool {
+    code_bytes(pid).iter().all(|byte| *byte == BREAKPOINT)
 }
 
 /// The kernel takes the breakpoint away, however the agent ends.
@@ -250,21 +259,20 @@ fn a_killed_agent_leaves_no_breakpoint() {
     let _machine = machine::alone();
     let mut target = Target::start(machine::one_interpreter(), "raising");
     let pid = target.pid();
-    let original = code_byte(pid);
-    assert_ne!(original, BREAKPOINT);
+    let original = code_bytes(pid);
+    assert!(!original.contains(&BREAKPOINT));
     let mut recording = Recording::start(pid, &[]);
-    assert_eq!(code_byte(pid), BREAKPOINT);
     order(&mut target, "10");
     recording.agent.signal(Signal::KILL);
     child::wait_until("the agent has ended", || recording.agent.has_ended());
-    child::wait_until("the breakpoint is gone", || code_byte(pid) == original);
+    child::wait_until("the breakpoint is gone", || code_bytes(pid) == original);
     order(&mut target, "10");
     // So does one that ends in order.
     let recording = Recording::start(pid, &[]);
     order(&mut target, "10");
     let (profile, _) = recording.finish();
     assert_eq!(counts(&profile), expected(10));
-    assert_eq!(code_byte(pid), original);
+    assert_eq!(code_bytes(pid), original);
 }
 
 fn number(count: u64) -> f64 {
