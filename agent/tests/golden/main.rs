@@ -125,6 +125,14 @@ async fn a_window_of_a_host_is_delivered() {
     let mut results = Vec::new();
     for report in &reports {
         exporters.push(report);
+        // Those that wait may be sent at the same time, in any order.
+        while exporters
+            .status()
+            .iter()
+            .any(|it| it.counts.queued.memory > 0)
+        {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         let name = format!("host.{}", report.service().replace(['[', ']'], ""));
         let pprof = gunzip(&report.pprof(FunctionNames::Plain).unwrap()).unwrap();
         let summary = Summary::new(&report.profile, EncodeOptions::default())
