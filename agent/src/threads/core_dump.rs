@@ -19,7 +19,7 @@ use agent_common::{
 use self::code::CoreCode;
 use super::{
     batch::Batch,
-    deadlocks::{DeadlockedThread, LockWaiter, cycles, deadlocked},
+    deadlocks::{DeadlockedThread, LockHolder, LockWaiter, cycles, deadlocked, lock_holders},
     locks::{NamedLock, full_name},
     names::{self, NamedThread},
     process::{awaited_word, system_call},
@@ -61,6 +61,8 @@ pub struct CoreThreads {
     pub threads: Vec<SnapshotThread>,
     /// Threads each of which waited for a lock that the next one held.
     pub deadlocks: Vec<Vec<DeadlockedThread>>,
+    /// Who held the lock for which a thread waited, by the thread that waited, where the lock says that.
+    pub holders: HashMap<u32, LockHolder>,
     /// Why not all stacks of Python could be found, if so.
     pub list_error: Option<ThreadListError>,
     /// `pthread_self()` and thread states of threads of Python, by their ids.
@@ -120,7 +122,7 @@ pub fn core_threads<S: Source>(
             found.states.insert(thread.tid, own);
         }
     }
-    found.deadlocks = reader.deadlocks();
+    (found.deadlocks, found.holders) = reader.deadlocks();
     (found, reader.batch.references)
 }
 
@@ -329,11 +331,10 @@ impl<S: Source> Reader<'_, S> {
         let mut lock = reader.find(state, word);
         let (variable, _) = reader.name(&mut lock);
         let name = full_name(variable, &lock);
-        if let Some(thread_id) = thread_id {
+        if thread_id.is_some() {
             let waiter = LockWaiter {
                 process: self.core.pid(),
                 switches: 0,
-                thread_id,
                 lock: lock.address,
                 owner: reader.owner(&lock),
                 entered: reader.entered(state),
@@ -344,15 +345,20 @@ impl<S: Source> Reader<'_, S> {
         name
     }
 
-    fn deadlocks(&self) -> Vec<Vec<DeadlockedThread>> {
+    /// The deadlocks, and who held locks that say that.
+    fn deadlocks(&self) -> (Vec<Vec<DeadlockedThread>>, HashMap<u32, LockHolder>) {
+        let process = self.core.pid();
+        let ids = self.tids.iter();
+        let ids = ids.map(|(thread_id, tid)| ((process, *thread_id), *tid));
+        let ids = ids.collect();
         let waiting = self
             .waiters
             .iter()
             .map(|(tid, waiter)| (*tid, waiter))
             .collect();
-        let mut cycles = cycles(&waiting);
+        let mut cycles = cycles(&waiting, &ids);
         cycles.sort_unstable();
         let deadlocks = cycles.iter().map(|cycle| deadlocked(cycle, &waiting));
-        deadlocks.collect()
+        (deadlocks.collect(), lock_holders(&waiting, &ids))
     }
 }

@@ -15,8 +15,9 @@ use std::{
 
 use crate::python::remote::EnteredLock;
 
-/// Most deadlocks that are remembered.
+/// Most deadlocks that are remembered, and most threads that wait for locks that others hold.
 const MAX_DEADLOCKS: usize = 256;
+const MAX_HOLDERS: usize = 4096;
 
 /// A thread of a deadlock. The next one holds the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,9 +28,28 @@ pub struct DeadlockedThread {
     pub lock: String,
 }
 
-/// The deadlocks that passes have seen. Clones are the same.
+/// Who holds the lock for which a thread waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockHolder {
+    /// The thread that holds it.
+    pub tid: u32,
+    /// The name of the lock.
+    pub lock: String,
+}
+
+/// The deadlocks that passes have seen, and who holds locks that say that. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Deadlocks(Arc<Mutex<HashMap<Identity, Seen>>>);
+pub struct Deadlocks(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    deadlocks: HashMap<Identity, Seen>,
+    /// By the thread that waits.
+    holders: HashMap<u32, LockHolder>,
+}
+
+/// Threads by process and `pthread_self()`.
+pub(super) type ThreadIds = HashMap<(u32, u64), u32>;
 
 /// The threads, the one with the least id first, and the context switches of each.
 type Identity = Vec<(u32, u64)>;
@@ -47,8 +67,6 @@ pub(super) struct LockWaiter {
     pub(super) process: u32,
     /// Context switches of the thread while it waits.
     pub(super) switches: u64,
-    /// Its `pthread_self()`.
-    pub(super) thread_id: u64,
     /// The address of the lock, or of its word; 0 where it is not known.
     pub(super) lock: u64,
     /// `pthread_self()` of the thread that holds the lock, if the lock says that.
@@ -60,14 +78,23 @@ pub(super) struct LockWaiter {
 }
 
 impl Deadlocks {
-    /// Adds the deadlocks among the threads that wait in a pass, by their ids.
-    pub(super) fn add(&self, waiting: &HashMap<u32, &LockWaiter>) {
-        for cycle in cycles(waiting) {
+    /// Adds the deadlocks among the threads that wait in a pass, by their ids, and who of all threads holds their locks.
+    pub(super) fn add(&self, waiting: &HashMap<u32, &LockWaiter>, ids: &ThreadIds) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let State {
+            deadlocks: all,
+            holders,
+        } = &mut *state;
+        let found = lock_holders(waiting, ids);
+        if holders.len().saturating_add(found.len()) > MAX_HOLDERS {
+            holders.clear();
+        }
+        holders.extend(found.into_iter().take(MAX_HOLDERS));
+        for cycle in cycles(waiting, ids) {
             let identity = cycle
                 .iter()
                 .filter_map(|tid| Some((*tid, waiting.get(tid)?.switches)))
                 .collect();
-            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let is_known = all.contains_key(&identity);
             if all.len() >= MAX_DEADLOCKS && !is_known {
                 // Those that were seen once may be none.
@@ -87,14 +114,35 @@ impl Deadlocks {
     /// Those that were seen twice, by the ids of their threads.
     #[must_use]
     pub fn all(&self) -> Vec<Vec<DeadlockedThread>> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let seen = all.iter().filter(|(_, seen)| seen.passes > 1);
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = state.deadlocks.iter();
+        let seen = all.filter(|(_, seen)| seen.passes > 1);
         let mut seen: Vec<_> = seen.collect();
         seen.sort_unstable_by_key(|(identity, _)| *identity);
         seen.into_iter()
             .map(|(_, seen)| seen.threads.clone())
             .collect()
     }
+
+    /// Who held the lock for which a thread waits, by the thread that waits, where the lock says that.
+    #[must_use]
+    pub fn holders(&self) -> HashMap<u32, LockHolder> {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.holders.clone()
+    }
+}
+
+/// Who holds the locks for which threads wait and that say who does, if that is another thread.
+pub(super) fn lock_holders(
+    waiting: &HashMap<u32, &LockWaiter>,
+    ids: &ThreadIds,
+) -> HashMap<u32, LockHolder> {
+    let holders = waiting.iter().filter_map(|(tid, waiter)| {
+        let holder = ids.get(&(waiter.process, waiter.owner?))?;
+        let lock = waiter.name.clone();
+        (holder != tid).then_some((*tid, LockHolder { tid: *holder, lock }))
+    });
+    holders.collect()
 }
 
 /// The threads of a cycle, with their locks.
@@ -138,16 +186,12 @@ fn by_entered(waiting: &HashMap<u32, &LockWaiter>) -> HashMap<(u32, u64), Option
 }
 
 /// The cycles of threads, the one with the least id first.
-pub(super) fn cycles(waiting: &HashMap<u32, &LockWaiter>) -> Vec<Vec<u32>> {
-    let by_id: HashMap<(u32, u64), u32> = waiting
-        .iter()
-        .map(|(tid, owned)| ((owned.process, owned.thread_id), *tid))
-        .collect();
+pub(super) fn cycles(waiting: &HashMap<u32, &LockWaiter>, ids: &ThreadIds) -> Vec<Vec<u32>> {
     let by_entered = by_entered(waiting);
     let holder = |tid: &u32| {
         let waiter = waiting.get(tid)?;
         match waiter.owner {
-            Some(owner) => by_id.get(&(waiter.process, owner)).copied(),
+            Some(owner) => ids.get(&(waiter.process, owner)).copied(),
             None => *by_entered.get(&(waiter.process, waiter.lock))?,
         }
     };
@@ -182,11 +226,10 @@ pub(super) fn cycles(waiting: &HashMap<u32, &LockWaiter>) -> Vec<Vec<u32>> {
 mod tests {
     use super::*;
 
-    fn owned(thread_id: u64, owner: u64) -> LockWaiter {
+    fn owned(owner: u64) -> LockWaiter {
         LockWaiter {
             process: 1,
             switches: 7,
-            thread_id,
             lock: 0x1000 + owner,
             owner: Some(owner),
             entered: Vec::new(),
@@ -200,15 +243,16 @@ mod tests {
             lock,
             owner: None,
             entered: locks.iter().map(|it| EnteredLock::at(*it)).collect(),
-            ..owned(tid.into(), 0)
+            ..owned(0)
         };
         (tid, waiter)
     }
 
     #[test]
     fn who_has_entered_a_lock_holds_it() {
+        let ids = HashMap::from([((1, 1), 1)]);
         let found = |waiters: &[(u32, LockWaiter)]| {
-            cycles(&waiters.iter().map(|(tid, it)| (*tid, it)).collect())
+            cycles(&waiters.iter().map(|(tid, it)| (*tid, it)).collect(), &ids)
         };
         let (first, second) = (entered(1, &[0x10], 0x20), entered(2, &[0x20, 0x30], 0x10));
         assert_eq!(found(&[first.clone(), second.clone()]), [vec![1, 2]]);
@@ -236,13 +280,21 @@ mod tests {
     fn waiting(pairs: &[(u32, u32)]) -> HashMap<u32, LockWaiter> {
         let owned = pairs
             .iter()
-            .map(|(tid, owner)| (*tid, owned(u64::from(*tid) + 100, u64::from(*owner) + 100)));
+            .map(|(tid, owner)| (*tid, owned(u64::from(*owner) + 100)));
         owned.collect()
+    }
+
+    /// The ids of all threads that may be in these.
+    fn ids() -> ThreadIds {
+        (0..20)
+            .map(|tid| ((1, u64::from(tid) + 100), tid))
+            .collect()
     }
 
     fn found(pairs: &[(u32, u32)]) -> Vec<Vec<u32>> {
         let waiting = waiting(pairs);
-        let mut found = cycles(&waiting.iter().map(|(tid, owned)| (*tid, owned)).collect());
+        let waiting = waiting.iter().map(|(tid, owned)| (*tid, owned)).collect();
+        let mut found = cycles(&waiting, &ids());
         found.sort_unstable();
         found
     }
@@ -264,7 +316,23 @@ mod tests {
         let mut waiting = waiting(&[(1, 2), (2, 1)]);
         waiting.get_mut(&2).unwrap().process = 2;
         let waiting = waiting.iter().map(|(tid, owned)| (*tid, owned)).collect();
-        assert_eq!(cycles(&waiting), Vec::<Vec<u32>>::new());
+        assert_eq!(cycles(&waiting, &ids()), Vec::<Vec<u32>>::new());
+    }
+
+    #[test]
+    fn who_holds_a_lock_need_not_wait() {
+        let deadlocks = Deadlocks::default();
+        // The last one says that the thread itself holds it, which it does not wait for.
+        let waiting = waiting(&[(1, 2), (3, 30), (4, 4)]);
+        deadlocks.add(
+            &waiting.iter().map(|(tid, it)| (*tid, it)).collect(),
+            &ids(),
+        );
+        let holder = LockHolder {
+            tid: 2,
+            lock: "lock of 102".to_owned(),
+        };
+        assert_eq!(deadlocks.holders(), HashMap::from([(1, holder)]));
     }
 
     #[test]
@@ -272,7 +340,8 @@ mod tests {
         let deadlocks = Deadlocks::default();
         let mut waiting = waiting(&[(1, 2), (2, 1)]);
         let add = |waiting: &HashMap<u32, LockWaiter>| {
-            deadlocks.add(&waiting.iter().map(|(tid, owned)| (*tid, owned)).collect());
+            let waiting = waiting.iter().map(|(tid, owned)| (*tid, owned)).collect();
+            deadlocks.add(&waiting, &ids());
         };
         add(&waiting);
         assert_eq!(deadlocks.all(), Vec::<Vec<_>>::new());
@@ -291,7 +360,7 @@ mod tests {
             waiting.get_mut(&2).unwrap().switches = 9 + nth;
             add(&waiting);
         }
-        assert!(deadlocks.0.lock().unwrap().len() <= MAX_DEADLOCKS);
+        assert!(deadlocks.0.lock().unwrap().deadlocks.len() <= MAX_DEADLOCKS);
         // That which was seen twice is still there.
         assert_eq!(deadlocks.all().len(), 1);
     }

@@ -36,7 +36,7 @@ const MAX_NAMES: usize = 1024;
 const MAX_IDENTITIES: usize = 64;
 
 /// Most entries of dictionaries and objects of a process that are looked at in a second.
-const MAX_ENTRIES: u32 = 8192;
+const MAX_ENTRIES: u32 = 16_384;
 
 /// Entries that a look-up counts as besides, for what it reads in any case.
 const LOOK_UP: u32 = 32;

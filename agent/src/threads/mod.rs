@@ -51,7 +51,7 @@ pub use batch::{
     Batch, BlockedThread, KeptWaiting, LockWaitSample, Rest, RunningThread, TracedTime,
 };
 pub use core_dump::{CoreThreads, core_threads};
-pub use deadlocks::{DeadlockedThread, Deadlocks};
+pub use deadlocks::{DeadlockedThread, Deadlocks, LockHolder};
 pub use gil_locations::GilLocations;
 pub use gil_times::GilTimes;
 pub use locks::LockNaming;

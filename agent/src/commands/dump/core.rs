@@ -94,6 +94,7 @@ pub(super) fn run(options: &CoreOptions) -> Result<ExitCode> {
     let CoreThreads {
         threads,
         deadlocks,
+        holders,
         list_error,
         states,
     } = threads;
@@ -104,6 +105,7 @@ pub(super) fn run(options: &CoreOptions) -> Result<ExitCode> {
         profile,
         threads,
         deadlocks,
+        holders,
         processes: HashMap::from([(
             core.pid(),
             FoundProcess {

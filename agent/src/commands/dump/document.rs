@@ -101,6 +101,8 @@ pub(super) struct DumpedThread {
     pub(super) waiting_ms: Option<f64>,
     /// The lock for which it waits, where its name is known.
     pub(super) lock: Option<String>,
+    /// The thread that holds this lock, where the lock says that.
+    pub(super) lock_holder: Option<u32>,
     /// Whether it waits for work.
     pub(super) idle: bool,
     /// Whether it held the GIL; null where that is not known, or there is none.
@@ -255,6 +257,12 @@ fn dumped_thread(
             .and_then(|(proved, _)| proved.waited)
             .map(milliseconds),
         lock: markers.lock.map(str::to_owned),
+        // By its last stack, which may be of another wait.
+        lock_holder: capture
+            .holders
+            .get(&tid)
+            .filter(|holder| markers.lock == Some(&*holder.lock))
+            .map(|holder| holder.tid),
         idle: stack.is_some_and(|(_, sample)| is_idle(profile, sample)),
         holds_gil: stack
             .filter(|(proved, _)| capture.has_gil && proved.knows_state())

@@ -182,7 +182,11 @@ impl Text<'_> {
                     self.document.thread_text(stopper)
                 )
             }
-            ("lock", _, Some(lock)) => waiting_for_lock(lock),
+            ("lock", _, Some(lock)) => {
+                let holder = thread.lock_holder.map(|tid| self.document.thread_text(tid));
+                let holder = holder.map_or(String::new(), |holder| format!(", held by {holder}"));
+                waiting_for_lock(lock) + &holder
+            }
             ("stopped", ..) => "stopped".to_owned(),
             ("other", ..) => "waiting".to_owned(),
             _ => format!("waiting: {wait}"),
@@ -302,6 +306,7 @@ mod tests {
             wait,
             waiting_ms: wait.map(|_| 900.0),
             lock: None,
+            lock_holder: None,
             idle: false,
             holds_gil: Some(false),
             gil_holder: None,
@@ -423,6 +428,20 @@ Thread 9 \"worker\": waiting for the lock Pool.jobs (Queue at 0x7f00) for 1m 1s 
 
 Thread 10 \"quick\": no stack was proved in 500 ms; last seen waiting
 "
+        );
+    }
+
+    #[test]
+    fn who_holds_a_lock_is_said() {
+        let document = document();
+        let waiting = DumpedThread {
+            lock: Some("Bank.first (RLock at 0x7f00)".to_owned()),
+            lock_holder: Some(7),
+            ..thread(11, "waiting", Some("lock"))
+        };
+        assert_eq!(
+            document.text(Colours::NONE).state(&waiting),
+            "waiting for the lock Bank.first (RLock at 0x7f00), held by 7 \"MainThread\""
         );
     }
 

@@ -1,10 +1,16 @@
 //! What is noted of the locks for which threads were proved to wait: their names, who holds them, and that the ends
 //! of the waits are to be recorded.
 
+use std::collections::HashMap;
+
 use agent_common::{maps::LockWait, record::WaitReason};
 
 use super::{Passer, reading::Read};
-use crate::threads::{deadlocks::LockWaiter, known_thread::Shown, locks::FoundLock};
+use crate::threads::{
+    deadlocks::{LockWaiter, ThreadIds},
+    known_thread::Shown,
+    locks::FoundLock,
+};
 
 impl Passer {
     /// The name of the lock for which a thread was proved to wait, if it is known.
@@ -65,6 +71,19 @@ impl Passer {
         };
         let waiting = self.lock_waiters.iter();
         let waiting = waiting.filter(|(tid, waiter)| waits(tid, waiter));
-        deadlocks.add(&waiting.map(|(tid, waiter)| (*tid, waiter)).collect());
+        let waiting: HashMap<_, _> = waiting.map(|(tid, waiter)| (*tid, waiter)).collect();
+        if !waiting.is_empty() {
+            deadlocks.add(&waiting, &self.thread_ids());
+        }
+    }
+
+    /// The threads of processes that are open.
+    fn thread_ids(&self) -> ThreadIds {
+        let ids = self.threads.iter().filter_map(|(tid, known)| {
+            let process = self.processes.get(&known.visit.tgid)?;
+            let thread_id = process.thread_id(known.visit.thread_pointer);
+            Some(((known.visit.tgid, thread_id), *tid))
+        });
+        ids.collect()
     }
 }

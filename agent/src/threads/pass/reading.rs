@@ -119,7 +119,6 @@ impl Passer {
         let lock_waiter = lock.filter(|_| is_wanted).map(|lock| LockWaiter {
             process: visit.tgid,
             switches: visit.switches,
-            thread_id,
             lock: lock.address(),
             owner: process.lock_owner(lock, walker.scratch()),
             entered: process.entered_locks(thread_id, walker.scratch()),

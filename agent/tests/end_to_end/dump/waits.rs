@@ -95,6 +95,37 @@ fn a_deadlock_is_the_first_line() {
     });
 }
 
+/// One that runs holds no less than one that waits, and no other lock says who has it.
+#[test]
+fn who_waits_for_a_lock_that_says_who_holds_it_has_that_thread() {
+    let _machine = machine::shared();
+    machine::for_each_representative(|interpreter| {
+        let target = Target::start(interpreter, "deadlock_of_entries");
+        let threads = threads(target.pid(), "");
+        let holder = with_function(&threads, "keeps")[0]["tid"].clone();
+        let waiting = with_function(&threads, "asks");
+        assert_eq!(waiting.len(), 1, "{threads:#?}");
+        assert_eq!(waiting[0]["lock_holder"], holder, "{:#}", waiting[0]);
+        let lock = waiting[0]["lock"].as_str().unwrap();
+        assert!(
+            lock.starts_with("Bank.locks[\"kept\"] (RLock at 0x"),
+            "{lock}"
+        );
+        let plain = with_function(&threads, "asks_for_plain")[0];
+        assert_eq!(plain["wait"], "lock", "{plain:#}");
+        assert!(plain["lock_holder"].is_null(), "{plain:#}");
+        let whole = text(target.pid(), "");
+        let holder = format!(", held by {holder} \"");
+        let line = whole.lines().find(|line| line.contains("[\"kept\"]"));
+        assert!(line.unwrap().contains(&holder), "{whole}");
+        let first = whole.lines().next().unwrap();
+        assert!(
+            first.starts_with("Deadlock: ") && first.contains("Bank.locks[\"first\"]"),
+            "{whole}"
+        );
+    });
+}
+
 #[test]
 fn a_thread_says_for_how_long_it_has_waited() {
     /// Threads begin to wait before the workload says that it is ready, and a tick after they are started.

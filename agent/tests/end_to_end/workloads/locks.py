@@ -7,6 +7,7 @@ import multiprocessing
 import sys
 import threading
 import time
+import types
 
 import truth
 
@@ -72,6 +73,32 @@ class Part(object):
         self.inner.acquire()
 
 
+class Slotted(object):
+    __slots__ = ("padding", "inner")
+
+    def __init__(self):
+        self.inner = threading.Lock()
+        self.inner.acquire()
+
+
+class SlottedToo(Slotted):
+    __slots__ = ("more",)
+
+
+class Registry(object):
+    of_class = threading.Lock()
+
+    def __init__(self):
+        self.locks = {"orders": threading.Lock(), 7: threading.RLock()}
+        self.shards = [threading.Lock(), threading.Lock()]
+        for lock in list(self.locks.values()) + self.shards:
+            lock.acquire()
+
+    def in_class(self):
+        with self.of_class:
+            pass
+
+
 class Whole(object):
     """Locks that are no attributes of its own."""
 
@@ -79,6 +106,22 @@ class Whole(object):
         self.part = Part()
         self.locks = {"orders": threading.Lock()}
         self.locks["orders"].acquire()
+        self.registry = Registry()
+
+    def in_slot(self, other):
+        with other.inner:
+            pass
+
+    def in_entry_of_other(self, other, key):
+        with other.locks[key]:
+            pass
+
+    def in_item_of_other(self, other, nth):
+        other.shards[nth].acquire()
+
+    def in_entry_of_part(self):
+        with self.registry.locks["orders"]:
+            pass
 
     def in_other(self, other):
         with other.inner:
@@ -113,6 +156,22 @@ def in_part_of_module():
         pass
 
 
+module = types.ModuleType("module")
+module.of_other = threading.Lock()
+
+
+def in_of_other_module():
+    with module.of_other:
+        pass
+
+
+def in_entry_of_variable(key):
+    locks = {key: threading.Lock()}
+    locks[key].acquire()
+    with locks[key]:
+        pass
+
+
 def in_unnamed(lock):
     with lock:
         pass
@@ -123,7 +182,28 @@ def in_join(thread):
 
 
 def expect(thread, name, lock):
-    sys.stdout.write("%s\t%s (%s)\n" % (thread, name, type(lock).__name__))
+    sys.stdout.write("%s\t%s (%s)\n" % (thread, name, lock.__class__.__name__))
+
+
+def wait_for_others():
+    """Those that are found by way of other objects than `self`."""
+    whole, slotted, registry = Whole(), SlottedToo(), Registry()
+    Registry.of_class.acquire()
+    module.of_other.acquire()
+    expect("in_slot", "SlottedToo.inner", slotted.inner)
+    truth.start("in_slot", whole.in_slot, slotted)
+    expect("in_entry_of_other", "Registry.locks[7]", registry.locks[7])
+    truth.start("in_entry_of_other", whole.in_entry_of_other, registry, 7)
+    expect("in_item_of_other", "Registry.shards[1]", registry.shards[1])
+    truth.start("in_item_of_other", whole.in_item_of_other, registry, 1)
+    expect("in_entry_of_part", 'Registry.locks["orders"]', whole.registry.locks["orders"])
+    truth.start("in_entry_of_part", whole.in_entry_of_part)
+    expect("in_class", "Registry.of_class", Registry.of_class)
+    truth.start("in_class", registry.in_class)
+    expect("in_of_other_module", "module.of_other", module.of_other)
+    truth.start("in_of_other_module", in_of_other_module)
+    expect("in_entry_of_variable", 'locks["orders"]', module.of_other)
+    truth.start("in_entry_of_variable", in_entry_of_variable, "orders")
 
 
 if __name__ == "__main__":
@@ -145,12 +225,14 @@ if __name__ == "__main__":
     truth.start("in_entry", whole.in_entry)
     expect("in_part_of_module", "Part.inner", part_of_module.inner)
     truth.start("in_part_of_module", in_part_of_module)
+    wait_for_others()
     unnamed = [threading.Lock()]
     unnamed[0].acquire()
     sys.stdout.write("in_unnamed\tLock\n")
     truth.start("in_unnamed", in_unnamed, unnamed[0])
     joined = [truth.start("joined", time.sleep, 1000)]
-    sys.stdout.write('in_join\tThread "joined"\n')
+    # From 3.0 on a thread has its name.
+    sys.stdout.write("in_join\tThread%s\n" % (' "joined"' if sys.version_info >= (3,) else ""))
     truth.start("in_join", in_join, joined[0])
     # All of them wait.
     time.sleep(0.3)

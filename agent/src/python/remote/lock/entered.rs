@@ -25,7 +25,7 @@ use super::{
         structure::{Structure, behind, read_bytes},
     },
     LockReader,
-    frames::Frame,
+    frame::Frame,
 };
 
 /// Most frames that are looked at, from the leaf, most values of each, and most locks.
@@ -49,9 +49,6 @@ const BLOCK_BYTES: u64 = 12;
 const BEFORE_LOCALS: u64 = 248;
 const BLOCKS_BEFORE_LOCALS: u64 = 240;
 const BLOCKS_BEFORE_LOCALS_2_7: u64 = 244;
-
-/// Bytes from the end of the head to `f_valuestack`: after `ob_size`, `f_back`, `f_code`, `f_builtins`, `f_globals`, `f_locals`.
-const VALUES: u16 = 48;
 
 /// Bytes from the end of the head to `co_exceptiontable`: after `ob_size`, `co_consts` and `co_names`.
 const EXCEPTION_TABLE: u16 = 24;
@@ -117,7 +114,7 @@ impl<M: UserMemory> LockReader<'_, M> {
         let mut found = Vec::new();
         let mut before = UserAddr(0);
         for value in values {
-            if let Some(object) = self.bound_to(value) {
+            if let Some(object) = self.bound_to_exit(value) {
                 found.push(object);
             } else if self.is_exit_method(before) {
                 found.push(value);
@@ -145,7 +142,7 @@ impl<M: UserMemory> LockReader<'_, M> {
 
     /// Up to 3.10: where the stack begins, and the level of the innermost block.
     fn values_below_block(&self, frame: &Frame) -> Result<(UserAddr, u64), Fault> {
-        let (memory, layout) = (self.memory, self.layout);
+        let layout = self.layout;
         let locals = frame.address.field(layout.frame.locals);
         let before = |bytes: u64| UserAddr(locals.0.wrapping_sub(bytes));
         let nested = self.int(before(BEFORE_LOCALS))?;
@@ -159,8 +156,7 @@ impl<M: UserMemory> LockReader<'_, M> {
         });
         let innermost = behind(blocks, u64::from(nested - 1) * BLOCK_BYTES);
         let level = self.int(behind(innermost, 8))?;
-        let values = memory.word(frame.address.field(layout.object.class + 8 + VALUES))?;
-        Ok((UserAddr(values), level.into()))
+        Ok((self.value_stack(frame)?, level.into()))
     }
 
     /// From 3.11 on: where the stack begins, and how many values the handler of the current instruction keeps.
@@ -179,26 +175,21 @@ impl<M: UserMemory> LockReader<'_, M> {
         // There is none before the first one.
         let instruction = u64::try_from(offset).ok().map(|it| it / INSTRUCTION_BYTES);
         let depth = instruction.and_then(|it| handler_depth(&table, it));
-        let variables = self.variable_count(frame)?;
-        let locals = frame.address.field(layout.frame.locals);
-        let values = behind(locals, 8 * u64::from(variables));
-        Ok((values, depth.unwrap_or(0)))
+        Ok((self.value_stack(frame)?, depth.unwrap_or(0)))
     }
 
-    /// What a method `__exit__` is bound to (`PyCFunctionObject`: `m_ml`, whose first field is the name, and `m_self`).
-    fn bound_to(&self, method: UserAddr) -> Option<UserAddr> {
+    /// What a method `__exit__` is bound to, whose definition begins with its name.
+    fn bound_to_exit(&self, method: UserAddr) -> Option<UserAddr> {
         if !method.could_be_structure() {
             return None;
         }
-        let fields = method.field(self.layout.object.class + 8);
-        let definition = UserAddr(self.memory.word(fields).ok()?);
+        let definition = UserAddr(self.memory.word(self.body(method)).ok()?);
         if !definition.could_be_structure() {
             return None;
         }
         let name = UserAddr(self.memory.word(definition).ok()?);
         let is_exit = read_bytes(self.memory, name, EXIT.len()).ok()? == EXIT;
-        let object = self.memory.word(behind(fields, 8)).ok()?;
-        is_exit.then_some(UserAddr(object))
+        is_exit.then(|| self.bound_to(method))?
     }
 
     /// Whether it is a method `__exit__` of a class (`PyMethodDescrObject`: `d_type`, `d_name`).

@@ -6,23 +6,33 @@ use agent_common::{
 };
 
 use super::{
-    super::structure::{Structure, read_bytes},
+    super::structure::{Structure, behind, read_bytes},
     LockReader,
+    frame::Frame,
     modules::{self, Awaited},
 };
 
-/// Most variables of a frame that are looked at.
-const MAX_VARIABLES: u64 = 16;
+/// Most variables of a frame that are looked at, most names that its code mentions, and most values of its stack.
+const MAX_VARIABLES: usize = 64;
+const MAX_MENTIONED: usize = 256;
+const MAX_OPERANDS: u64 = 32;
+
+/// Bytes from the end of the head of a frame to `f_valuestack`, up to 3.10: after `ob_size`, `f_back`, `f_code`,
+/// `f_builtins`, `f_globals` and `f_locals`.
+const VALUES: u16 = 48;
+
+/// Bytes from the end of the head of a code object to `co_localsplusnames`, from 3.11 on.
+const VARIABLE_NAMES: u16 = 80;
 
 /// `FRAME_OWNED_BY_CSTACK`: frames from here on are the interpreter's own.
 const FIRST_INTERNAL_OWNER: u64 = 3;
 
-/// A frame.
-pub(super) struct Frame {
-    pub(super) address: UserAddr,
-    pub(super) code: UserAddr,
-    previous: UserAddr,
-    is_internal: bool,
+/// A variable of a function.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Variable {
+    /// Its name.
+    pub(super) name: UserAddr,
+    pub(super) value: UserAddr,
 }
 
 /// The frames of a thread that are still to be read.
@@ -84,13 +94,20 @@ impl<M: UserMemory> LockReader<'_, M> {
     /// What the function of a frame waits for, if it is one of Python's own that wait for their first variable.
     pub(super) fn awaited(&mut self, frame: &Frame) -> Option<Awaited> {
         let fields = &self.layout.code;
-        let mut text = |offset| {
-            let text = UserAddr(self.memory.word(frame.code.field(offset)).ok()?);
-            self.text(text)
-        };
-        let function = text(fields.name).unwrap_or_default();
+        let function = self.text_of_code(frame, fields.name).unwrap_or_default();
         let function = function.rsplit('.').next().unwrap_or_default();
-        modules::awaited(function, &text(fields.file)?)
+        modules::awaited(function, &self.text_of_code(frame, fields.file)?)
+    }
+
+    /// Whether a frame is one of Python's own that have no names for locks.
+    pub(super) fn is_internal(&mut self, frame: &Frame) -> bool {
+        let file = self.text_of_code(frame, self.layout.code.file);
+        file.is_some_and(|file| modules::is_internal(&file))
+    }
+
+    fn text_of_code(&mut self, frame: &Frame, offset: u16) -> Option<String> {
+        let text = UserAddr(self.memory.word(frame.code.field(offset)).ok()?);
+        self.text(text)
     }
 
     /// The first variable of a frame, if it has a value; which it may not be in a function without any.
@@ -101,34 +118,101 @@ impl<M: UserMemory> LockReader<'_, M> {
         first.could_be_structure().then_some(first)
     }
 
-    /// The variables of a frame behind the first one that have values.
-    pub(super) fn other_variables(&self, frame: &Frame) -> Result<Vec<UserAddr>, Fault> {
-        /// Bytes from `co_nlocals` to `co_firstlineno`, with `co_stacksize` and `co_flags` between, from 3.6 to 3.10.
-        const BEFORE_FIRST_LINE: u16 = 12;
-
-        let (layout, fields) = (self.layout, &self.layout.code);
-        let count = if fields.bytecode != ABSENT {
-            self.variable_count(frame)?
-        } else if layout.object.instance == InstanceStyle::OPAQUE {
-            // Attributes are not looked into.
-            0
-        } else {
-            let count = fields.first_line.saturating_sub(BEFORE_FIRST_LINE);
-            self.int(frame.code.field(count))?
+    /// The variables of a frame that have values; of those of enclosing functions, and those that inner functions have too,
+    /// what their cells have.
+    pub(super) fn variables(&mut self, frame: &Frame) -> Vec<Variable> {
+        let names = self.variable_names(frame);
+        let locals = frame.address.field(self.layout.frame.locals);
+        let count = names.len() as u64;
+        let Ok(values) = Structure::read(self.memory, locals, 8 * count) else {
+            return Vec::new();
         };
-        let locals = frame.address.field(layout.frame.locals);
-        let count = u64::from(count).min(MAX_VARIABLES);
-        if count == 0 {
-            return Ok(Vec::new());
+        let mut variables = Vec::new();
+        for (nth, name) in (0_u64..).zip(names) {
+            // The low bits are a tag from 3.14 on.
+            let value = UserAddr(values.word(8 * nth) & !7);
+            if value.could_be_structure() {
+                let value = self.content_of_cell(value).unwrap_or(value);
+                variables.push(Variable { name, value });
+            }
         }
-        let values = Structure::read(self.memory, locals, 8 * count)?;
+        variables
+    }
+
+    /// The names of the variables of a frame, in the order of their values.
+    fn variable_names(&self, frame: &Frame) -> Vec<UserAddr> {
+        // From 3.11 on `co_localsplusnames`; before `co_varnames`, `co_cellvars` and `co_freevars`, which follow `co_names`.
+        let offsets: &[u16] = if self.layout.code.bytecode == ABSENT {
+            let names = self.names_offset();
+            &[names + 8, names + 24, names + 16]
+        } else {
+            &[self.layout.object.class + 8 + VARIABLE_NAMES]
+        };
+        let mut names = Vec::new();
+        for offset in offsets {
+            let tuple = self.memory.word(frame.code.field(*offset)).unwrap_or(0);
+            names.extend(self.tuple_items(UserAddr(tuple), MAX_VARIABLES));
+        }
+        names.truncate(MAX_VARIABLES);
+        names
+    }
+
+    /// The names that the code of a frame mentions, of attributes and variables of its module. They are interned, as those
+    /// are.
+    pub(super) fn mentioned(&self, frame: &Frame) -> Vec<UserAddr> {
+        let tuple = frame.code.field(self.names_offset());
+        let tuple = self.memory.word(tuple).unwrap_or(0);
+        self.tuple_items(UserAddr(tuple), MAX_MENTIONED)
+    }
+
+    /// Where a code object has `co_names`.
+    fn names_offset(&self) -> u16 {
+        let (object, code) = (&self.layout.object, &self.layout.code);
+        if code.bytecode != ABSENT {
+            // After `ob_size` and `co_consts`.
+            object.class + 8 + 16
+        } else if object.instance == InstanceStyle::OPAQUE {
+            // After `co_argcount`, `co_nlocals`, `co_stacksize`, `co_flags`, `co_code` and `co_consts`.
+            object.class + 8 + 32
+        } else {
+            // After `co_firstlineno`, `co_code` and `co_consts`.
+            (code.first_line + 4).next_multiple_of(8) + 16
+        }
+    }
+
+    /// What is on the value stack of a frame, and what was: nothing says how high it is.
+    pub(super) fn operands(&self, frame: &Frame) -> Result<Vec<UserAddr>, Fault> {
+        let (layout, code) = (self.layout, &self.layout.code);
+        let size = if code.bytecode != ABSENT {
+            code.first_line.saturating_sub(4)
+        } else if layout.object.instance == InstanceStyle::OPAQUE {
+            layout.object.class + 8 + 8
+        } else {
+            code.first_line.saturating_sub(8)
+        };
+        let size = self.int(frame.code.field(size))?;
+        let start = self.value_stack(frame)?;
+        let size = u64::from(size).min(MAX_OPERANDS);
+        let values = Structure::read(self.memory, start, 8 * size)?;
         // The low bits are a tag from 3.14 on.
-        let others = (1..count).map(|nth| UserAddr(values.word(8 * nth) & !7));
-        Ok(others.filter(|it| it.could_be_structure()).collect())
+        let values = (0..size).map(|nth| UserAddr(values.word(8 * nth) & !7));
+        Ok(values.filter(|it| it.could_be_structure()).collect())
+    }
+
+    /// Where the value stack of a frame begins.
+    pub(super) fn value_stack(&self, frame: &Frame) -> Result<UserAddr, Fault> {
+        let layout = self.layout;
+        if layout.code.bytecode == ABSENT {
+            let values = frame.address.field(layout.object.class + 8 + VALUES);
+            return Ok(UserAddr(self.memory.word(values)?));
+        }
+        let locals = frame.address.field(layout.frame.locals);
+        let variables = self.variable_count(frame)?;
+        Ok(behind(locals, 8 * u64::from(variables)))
     }
 
     /// From 3.11 on, how many variables a frame has (`co_nlocalsplus`, behind `co_firstlineno`).
-    pub(super) fn variable_count(&self, frame: &Frame) -> Result<u32, Fault> {
+    fn variable_count(&self, frame: &Frame) -> Result<u32, Fault> {
         self.int(frame.code.field(self.layout.code.first_line + 4))
     }
 

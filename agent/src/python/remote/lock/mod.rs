@@ -14,20 +14,20 @@
 //! outermost of them is the object. That of `Thread.join` has the name of the thread: as of the other threads, read from its
 //! attribute `_name`.
 //!
-//! Its name is that of a variable that refers to it: an attribute of the first variable of the calling functions
-//! (mostly `self`), a variable of their modules, an attribute of another variable, or an attribute or an entry of what is
-//! an attribute of the first one or a variable of a module. All were read, so that a name is proved; there may be others.
+//! Its name is that of a variable that refers to it: [what leads](names) from the variables of the calling functions and of
+//! their modules to it, by attributes and entries. All were read, so that a name is proved; there may be others.
 //!
-//! Invariants: every read is bounded; what cannot be read has no name. In 2.7 attributes and variables of modules are not looked into.
+//! Invariants: every read is bounded; what cannot be read has no name.
 
 mod entered;
+mod entries;
+mod frame;
 mod frames;
 mod modules;
 mod names;
 mod objects;
+mod owner;
 mod parked;
-
-use std::iter;
 
 use agent_common::{
     layout::Layout,
@@ -35,12 +35,12 @@ use agent_common::{
     scratch::Scratch,
 };
 
-use self::modules::Awaited;
 pub use self::{
     entered::EnteredLock,
     modules::is_lock_module,
     parked::{LockWord, word_of_lock},
 };
+use self::{frame::Frame, modules::Awaited};
 
 /// Most frames that are looked at, from the leaf.
 const MAX_FRAMES: usize = 12;
@@ -50,6 +50,9 @@ const MAX_CALLERS: usize = 4;
 
 /// Most bytes of an object in which its word is looked for.
 const MAX_OBJECT_BYTES: u64 = 4096;
+
+/// The class of methods that are written in C, and are bound to an object.
+const C_METHOD: &str = "builtin_function_or_method";
 
 /// Classes of variables that are no locks.
 const COLLECTIONS: [&str; 4] = ["frozenset", "list", "set", "tuple"];
@@ -70,25 +73,10 @@ pub struct Lock {
     pub is_on_own_stack: bool,
     /// Whether [`address`](Self::address) is that of the object.
     is_object: bool,
+    /// What the function that waits has on its value stack, where that function may have the lock itself.
+    operands: Vec<UserAddr>,
     /// The frames of its callers, the newest first.
-    callers: Vec<Caller>,
-}
-
-/// Where a variable can refer to a lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Caller {
-    /// The first variable.
-    first: UserAddr,
-    /// Other variables.
-    others: Vec<UserAddr>,
-    /// The dictionary of its module, null where that is not known.
-    globals: UserAddr,
-}
-
-impl Caller {
-    fn variables(&self) -> impl Iterator<Item = UserAddr> {
-        iter::once(self.first).chain(self.others.iter().copied())
-    }
+    callers: Vec<Frame>,
 }
 
 impl Lock {
@@ -103,6 +91,7 @@ impl Lock {
             is_critical_section: false,
             is_on_own_stack,
             is_object: false,
+            operands: Vec::new(),
             callers: Vec::new(),
         }
     }
@@ -160,6 +149,7 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
         if lock.is_on_own_stack {
             // No variable refers to it.
             lock.callers.clear();
+            lock.operands.clear();
         }
         lock
     }
@@ -185,19 +175,18 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
                     lock.set_object(first, Some(class));
                     awaited = here;
                 }
-            } else {
-                lock.callers.push(Caller {
-                    first: first.unwrap_or(UserAddr(0)),
-                    others: self.other_variables(&frame).unwrap_or_default(),
-                    globals: self.globals(&frame).unwrap_or(UserAddr(0)),
-                });
+            } else if !self.is_internal(&frame) {
+                if lock.callers.is_empty() && !lock.is_object {
+                    lock.operands = self.operands(&frame).unwrap_or_default();
+                }
+                lock.callers.push(frame);
             }
         }
         awaited
     }
 
     /// The critical section whose word this is.
-    fn lock_of_object(&self, word: u64) -> Option<Lock> {
+    fn lock_of_object(&mut self, word: u64) -> Option<Lock> {
         let object = parked::object_of_critical_section(self.layout, word)?;
         let mut lock = Lock {
             is_critical_section: true,
@@ -209,7 +198,7 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
 
     /// Whether a lock that was found by this address still is what it was then: an object of the same class, and
     /// the one with the word if it was found by that.
-    pub fn is_still(&self, lock: &Lock, found_by: u64) -> bool {
+    pub fn is_still(&mut self, lock: &Lock, found_by: u64) -> bool {
         let mut same = Lock {
             is_object: lock.address == found_by,
             ..Lock::at(found_by)
@@ -220,7 +209,7 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
     }
 
     /// Whether an object is the lock; if so the lock is this object from now on.
-    fn is(&self, lock: &mut Lock, object: UserAddr) -> bool {
+    fn is(&mut self, lock: &mut Lock, object: UserAddr) -> bool {
         if lock.is_object {
             return object.0 == lock.address;
         }
@@ -248,21 +237,13 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
         true
     }
 
-    /// `pthread_self()` of the thread that holds a lock, where the lock says who does: an `RLock`.
-    #[must_use]
-    pub fn owner(&self, lock: &Lock) -> Option<u64> {
-        let object = UserAddr(lock.address);
-        // One that is written in Python has attributes.
-        if !lock.is_object
-            || lock.is_critical_section
-            || self.full_class_name(object)? != "_thread.RLock"
-        {
+    /// What a method that is written in C is bound to (`PyCFunctionObject`: `m_ml`, `m_self`).
+    fn bound_to(&self, method: UserAddr) -> Option<UserAddr> {
+        if self.full_class_name(method)? != C_METHOD {
             return None;
         }
-        // After the lock itself, which takes a word of eight bytes in all versions; 0 when nobody holds it.
-        let owner = object.field(self.layout.object.class + 16);
-        let owner = self.memory.word(owner).ok()?;
-        (owner != 0).then_some(owner)
+        let object = self.memory.word(self.body(method).field(8)).ok()?;
+        Some(UserAddr(object))
     }
 }
 

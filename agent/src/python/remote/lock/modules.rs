@@ -23,7 +23,14 @@ const MODULES: [&str; 7] = [
     "/concurrent/futures/_base.py",
 ];
 
-/// Functions of these that do, or that wait for the lock which is a part of the object, without their classes.
+/// Ends of the names of other files whose functions call those of programs, with what these are to be called with.
+const CALLERS: [&str; 3] = [
+    "/concurrent/futures/process.py",
+    "/concurrent/futures/thread.py",
+    "/multiprocessing/process.py",
+];
+
+/// Functions of [`MODULES`] that do, or that wait for the lock which is a part of the object, without their classes.
 const WAITS: [&str; 28] = [
     "__enter__",
     "_acquire_restore",
@@ -61,7 +68,12 @@ pub fn is_lock_module(file: &str) -> bool {
     MODULES.iter().any(|module| file.ends_with(module))
 }
 
-/// What a function of such a file, without its class, waits for, if for its first variable.
+/// Whether what the functions of a file refer to has better names elsewhere, as the arguments in a `Thread`.
+pub(super) fn is_internal(file: &str) -> bool {
+    is_lock_module(file) || CALLERS.iter().any(|caller| file.ends_with(caller))
+}
+
+/// What a function of a [lock module](is_lock_module), without its class, waits for, if for its first variable.
 pub(super) fn awaited(function: &str, file: &str) -> Option<Awaited> {
     if !WAITS.contains(&function) || !is_lock_module(file) {
         return None;

@@ -1,29 +1,58 @@
 //! The name of a variable that refers to a lock.
+//!
+//! ```text
+//! variables of the callers ──► attributes, entries ──► their attributes, entries …
+//! variables of their modules ─┘
+//! ```
+//!
+//! What is nearest is looked at first, and before all else what the code of the callers itself mentions: of that it
+//! can be followed far.
+//!
+//! Invariants: all was read, so that a name is proved; how many objects and entries are looked at is bounded.
 
-use agent_common::{
-    layout::InstanceStyle,
-    memory::{UserAddr, UserMemory},
-    python::Attributes,
+use std::collections::HashSet;
+
+use agent_common::memory::{UserAddr, UserMemory};
+
+use super::{
+    Lock, LockReader,
+    entries::{Entry, Key, MAX_GLOBALS, Part},
+    frames::Variable,
 };
 
-use super::{Caller, Lock, LockReader};
-
-/// Most attributes of an object that are looked at.
-const MAX_OBJECT_ATTRIBUTES: u32 = 512;
-
-/// Most variables of a module that are looked at.
-const MAX_GLOBALS: u32 = 2048;
-
-/// Most attributes of an object, or variables of a module, in which a name is looked for in their turn, and most entries
-/// of a dictionary that is one.
+/// Most objects that are looked at, and most of those to which one of them refers.
+const MAX_PLACES: usize = 512;
 const MAX_INNER: usize = 64;
-const MAX_INNER_ENTRIES: u32 = 512;
 
-/// Most entries that are looked at besides for a name that is none of the near ones: there must be time for other locks.
-const MAX_FAR: u32 = 256;
+/// Most objects on the way from a variable to a lock that is no variable itself: by names that the code mentions, and by any.
+const MENTIONED_DEPTH: u32 = 4;
+const DEPTH: u32 = 2;
 
-/// Classes of objects with many attributes that are no objects of the program.
-const MODULES: [&str; 2] = ["module", "type"];
+/// Classes of locks that have their word as their first field, in newer versions.
+const WITH_WORD: [&str; 2] = ["_thread.lock", "_thread.RLock"];
+
+/// What the name of an entry has whose key is no string and no integer.
+const OTHER_KEY: &str = "...";
+
+/// Where a variable may refer to a lock.
+struct Scope {
+    /// The variables of a function.
+    variables: Vec<Variable>,
+    /// The dictionary of its module.
+    globals: UserAddr,
+}
+
+/// An object that may refer to a lock.
+#[derive(Clone, Copy)]
+struct Place {
+    object: UserAddr,
+    /// Whether it is the dictionary of the module of a function.
+    is_globals: bool,
+    /// What has led to it: the object at this place, if it is no variable, by an entry.
+    parent: Option<usize>,
+    entry: Entry,
+    depth: u32,
+}
 
 impl<M: UserMemory> LockReader<'_, M> {
     /// The name of a variable that refers to a lock, and how many entries of dictionaries and objects were looked
@@ -35,183 +64,185 @@ impl<M: UserMemory> LockReader<'_, M> {
     }
 
     fn variable(&mut self, lock: &mut Lock) -> Option<String> {
-        let callers = std::mem::take(&mut lock.callers);
+        self.find_operand(lock);
+        let mut mentioned = HashSet::new();
+        let mut scopes = Vec::new();
+        for frame in std::mem::take(&mut lock.callers) {
+            mentioned.extend(self.mentioned(&frame).into_iter().map(|name| name.0));
+            scopes.push(Scope {
+                variables: self.variables(&frame),
+                globals: self.globals(&frame).unwrap_or(UserAddr(0)),
+            });
+        }
         // It may be an argument, or another variable.
-        for variable in callers.iter().flat_map(Caller::variables) {
-            self.is(lock, variable);
+        for variable in scopes.iter().flat_map(|scope| &scope.variables) {
+            self.is(lock, variable.value);
         }
-        let near = callers.iter().find_map(|caller| {
-            self.attribute(lock, caller.first)
-                .or_else(|| self.global(lock, caller.globals))
-        });
-        if near.is_some() {
-            return near;
-        }
-        let kept = self.entries_left.saturating_sub(MAX_FAR);
-        self.entries_left -= kept;
-        let far = self.far_variable(lock, &callers);
-        self.entries_left += kept;
-        far
+        self.search(lock, &scopes, Some(&mentioned))
+            .or_else(|| self.search(lock, &scopes, None))
     }
 
-    /// The same among what other variables refer to, the nearest first.
-    fn far_variable(&mut self, lock: &mut Lock, callers: &[Caller]) -> Option<String> {
-        let mut others = callers.iter().flat_map(|caller| &caller.others);
-        let of_others = others.find_map(|other| self.attribute(lock, *other));
-        of_others.or_else(|| {
-            callers.iter().find_map(|caller| {
-                let inner = self.attributes(caller.first).unwrap_or_default();
-                let class = inner.first().and_then(|_| self.class(caller.first));
-                self.in_one_of(lock, class.as_deref(), &inner).or_else(|| {
-                    let inner = self.globals_of(caller.globals).unwrap_or_default();
-                    self.in_one_of(lock, None, &inner)
-                })
-            })
+    /// Finds out which object the lock is by what the function that waits has on its value stack: the lock, or a method of
+    /// it. Some have their word within.
+    fn find_operand(&mut self, lock: &mut Lock) {
+        let operands = std::mem::take(&mut lock.operands);
+        if lock.is_object || lock.is_on_own_stack {
+            return;
+        }
+        let around = lock.address.wrapping_sub(self.body(UserAddr(0)).0);
+        let around = UserAddr(around);
+        if self.has_word_within(around) && self.is(lock, around) {
+            return;
+        }
+        for operand in operands {
+            let object = self.bound_to(operand).unwrap_or(operand);
+            if self.is(lock, object) {
+                return;
+            }
+        }
+    }
+
+    /// Whether an object is a lock of a class some of which have their word within.
+    fn has_word_within(&self, object: UserAddr) -> bool {
+        let class = object
+            .could_be_structure()
+            .then(|| self.full_class_name(object));
+        let class = class.flatten();
+        class.is_some_and(|class| WITH_WORD.contains(&&*class))
+    }
+
+    /// The name of a variable that leads to a lock, by what the code mentions or by any names.
+    fn search(
+        &mut self,
+        lock: &mut Lock,
+        scopes: &[Scope],
+        mentioned: Option<&HashSet<u64>>,
+    ) -> Option<String> {
+        let depth = if mentioned.is_some() {
+            MENTIONED_DEPTH
+        } else {
+            DEPTH
+        };
+        let mut places = roots(scopes);
+        let mut seen: HashSet<u64> = places.iter().map(|place| place.object.0).collect();
+        let mut next = 0;
+        while let Some(place) = places.get(next).copied()
+            && self.entries_left > 0
+        {
+            let entries = if place.is_globals {
+                self.dictionary(place.object, MAX_GLOBALS, Part::Variable)
+            } else {
+                self.entries(place.object, mentioned.is_some())
+            };
+            let mut inner = 0;
+            for entry in entries.into_iter().filter(|it| is_wanted(it, mentioned)) {
+                if self.is(lock, entry.value)
+                    && let Some(name) = self.full_name(&places, next, &entry)
+                {
+                    return Some(name);
+                }
+                if place.depth + 1 < depth
+                    && inner < MAX_INNER
+                    && places.len() < MAX_PLACES
+                    && seen.insert(entry.value.0)
+                {
+                    inner += 1;
+                    places.push(Place {
+                        object: entry.value,
+                        is_globals: false,
+                        parent: Some(next),
+                        entry,
+                        depth: place.depth + 1,
+                    });
+                }
+            }
+            next += 1;
+        }
+        None
+    }
+
+    /// What an entry of the object at a place is called: `Pool.jobs`, `locks["orders"]`.
+    fn full_name(&mut self, places: &[Place], place: usize, entry: &Entry) -> Option<String> {
+        let container = |reader: &mut Self| {
+            let place = places.get(place)?;
+            reader.full_name(places, place.parent.unwrap_or(usize::MAX), &place.entry)
+        };
+        Some(match entry.part {
+            Part::Variable => self.key_text(entry.key)?,
+            Part::Attribute(class) => {
+                let class = self.name_of_class(class)?;
+                format!("{class}.{}", self.key_text(entry.key)?)
+            }
+            Part::OfModule => format!("{}.{}", container(self)?, self.key_text(entry.key)?),
+            Part::Item => format!("{}[{}]", container(self)?, self.item_text(entry.key)),
         })
     }
 
-    /// The name of the lock in one of the values with these names, which are those of an object of the class or of a module.
-    fn in_one_of(
-        &mut self,
-        lock: &mut Lock,
-        class: Option<&str>,
-        values: &[(UserAddr, UserAddr)],
-    ) -> Option<String> {
-        for &(name, value) in values {
-            match self.full_class_name(value) {
-                Some(of) if of == "dict" => {
-                    if let Some(key) = self.key_of_lock(lock, value, MAX_INNER_ENTRIES) {
-                        let name = self.text(name)?;
-                        let before = class.map_or(String::new(), |class| format!("{class}."));
-                        return Some(format!("{before}{name}[\"{key}\"]"));
-                    }
-                }
-                Some(of) if !MODULES.contains(&&*of) => {
-                    if let Some(name) = self.attribute(lock, value) {
-                        return Some(name);
-                    }
-                }
-                _ => {}
-            }
-        }
-        None
-    }
-
-    /// Attributes of an object: their names and their values.
-    fn attributes(&mut self, object: UserAddr) -> Option<Vec<(UserAddr, UserAddr)>> {
-        if !self.has_attributes(object)? {
-            return None;
-        }
-        let mut attributes = Attributes::new();
-        let (memory, layout) = (self.memory, self.layout);
-        attributes
-            .begin_most(memory, self.scratch, layout, object, MAX_OBJECT_ATTRIBUTES)
-            .ok()?;
-        Some(self.entries(&mut attributes))
-    }
-
-    /// Variables of a module.
-    fn globals_of(&mut self, globals: UserAddr) -> Option<Vec<(UserAddr, UserAddr)>> {
-        let mut variables = Attributes::new();
-        let (memory, layout) = (self.memory, self.layout);
-        variables
-            .begin_dictionary(memory, self.scratch, layout, globals, MAX_GLOBALS)
-            .ok()?;
-        Some(self.entries(&mut variables))
-    }
-
-    fn entries(&mut self, entries: &mut Attributes) -> Vec<(UserAddr, UserAddr)> {
-        let mut found = Vec::new();
-        while self.entries_left > 0
-            && found.len() < MAX_INNER
-            && let Ok((key, value)) = entries.next_entry(self.memory)
-        {
-            self.entries_left -= 1;
-            let value = self.memory.word(value).map_or(UserAddr(0), UserAddr);
-            if !key.is_null() && value.could_be_structure() {
-                found.push((key, value));
-            }
-        }
-        found
-    }
-
-    /// The class of an object as names have it.
-    fn class(&self, object: UserAddr) -> Option<String> {
-        let class = self.full_class_name(object)?;
-        Some(class.rsplit('.').next().unwrap_or_default().to_owned())
-    }
-
-    /// The attribute of an object that is the lock, with the class of the object.
-    fn attribute(&mut self, lock: &mut Lock, object: UserAddr) -> Option<String> {
-        if !self.has_attributes(object)? {
-            return None;
-        }
-        let mut attributes = Attributes::new();
-        let (memory, layout) = (self.memory, self.layout);
-        attributes
-            .begin_most(memory, self.scratch, layout, object, MAX_OBJECT_ATTRIBUTES)
-            .ok()?;
-        let name = self.key_of(lock, &mut attributes)?;
-        Some(format!("{}.{name}", self.class(object)?))
-    }
-
-    /// Whether a class gives its instances attributes in the way that the layout says.
-    fn has_attributes(&self, object: UserAddr) -> Option<bool> {
-        /// `Py_TPFLAGS_MANAGED_DICT` and, from 3.13 on, `Py_TPFLAGS_INLINE_VALUES`.
-        const MANAGED: u64 = 1 << 4;
-        const INLINE: u64 = 1 << 2;
-
-        let fields = &self.layout.object;
-        let wanted = match fields.instance {
-            InstanceStyle::OPAQUE => return Some(false),
-            InstanceStyle::DICT_OFFSET => return Some(true),
-            InstanceStyle::INLINE_VALUES => MANAGED | INLINE,
-            _ => MANAGED,
-        };
-        if !object.could_be_structure() {
-            return Some(false);
-        }
-        let class = UserAddr(self.memory.word(object.field(fields.class)).ok()?);
-        let flags = class.field(fields.class_flags());
-        Some(self.memory.word(flags).ok()? & wanted == wanted)
-    }
-
-    /// The variable of a module that is the lock.
-    fn global(&mut self, lock: &mut Lock, globals: UserAddr) -> Option<String> {
-        self.key_of_lock(lock, globals, MAX_GLOBALS)
-    }
-
-    /// The key of a dictionary whose value is the lock.
-    fn key_of_lock(&mut self, lock: &mut Lock, dictionary: UserAddr, most: u32) -> Option<String> {
-        let mut entries = Attributes::new();
-        let (memory, layout) = (self.memory, self.layout);
-        entries
-            .begin_dictionary(memory, self.scratch, layout, dictionary, most)
-            .ok()?;
-        self.key_of(lock, &mut entries)
-    }
-
     /// A key that is a string, as it need not be of a dictionary that has no variables.
-    fn text_key(&mut self, key: UserAddr) -> Option<String> {
-        let class = self.full_class_name(key)?;
-        ["str", "unicode"]
-            .contains(&&*class)
-            .then(|| self.text(key))?
+    pub(super) fn key_text(&mut self, key: Key) -> Option<String> {
+        match key {
+            Key::Object(key) => {
+                let class = self.full_class_name(key)?;
+                let is_text = ["str", "unicode"].contains(&&*class);
+                is_text.then(|| self.text(key))?
+            }
+            Key::Characters(characters) => Some(self.characters(characters)),
+            Key::Index(_) => None,
+        }
     }
 
-    /// The key of the first entry whose value is the lock.
-    fn key_of(&mut self, lock: &mut Lock, entries: &mut Attributes) -> Option<String> {
-        while self.entries_left > 0
-            && let Ok((key, value)) = entries.next_entry(self.memory)
-        {
-            self.entries_left -= 1;
-            let Ok(value) = self.memory.word(value) else {
-                continue;
-            };
-            if !key.is_null() && self.is(lock, UserAddr(value)) {
-                return self.text_key(key);
-            }
-        }
-        None
+    fn item_text(&mut self, key: Key) -> String {
+        let text = self.key_text(key).map(|text| format!("\"{text}\""));
+        let number = match key {
+            Key::Object(key) => self.integer(key).map(|number| number.to_string()),
+            Key::Index(nth) => Some(nth.to_string()),
+            Key::Characters(_) => None,
+        };
+        text.or(number).unwrap_or_else(|| OTHER_KEY.to_owned())
     }
+}
+
+/// Whether it is mentioned, or need not be.
+fn is_wanted(entry: &Entry, mentioned: Option<&HashSet<u64>>) -> bool {
+    match (entry.part, entry.key, mentioned) {
+        (
+            Part::Variable | Part::Attribute(_) | Part::OfModule,
+            Key::Object(name),
+            Some(mentioned),
+        ) => mentioned.contains(&name.0),
+        // The keys of items are no names, and the names of slots no objects; there are few.
+        _ => true,
+    }
+}
+
+/// Where a search begins: first arguments and modules of functions, then their other variables.
+fn roots(scopes: &[Scope]) -> Vec<Place> {
+    let place = |is_globals, Variable { name, value }| Place {
+        object: value,
+        is_globals,
+        parent: None,
+        entry: Entry {
+            key: Key::Object(name),
+            value,
+            part: Part::Variable,
+        },
+        depth: 0,
+    };
+    let mut places = Vec::new();
+    let mut seen = HashSet::new();
+    for scope in scopes {
+        let first = scope.variables.first();
+        places.extend(first.map(|first| place(false, *first)));
+        let globals = Variable {
+            name: UserAddr(0),
+            value: scope.globals,
+        };
+        places.push(place(true, globals));
+    }
+    let others = scopes
+        .iter()
+        .flat_map(|scope| scope.variables.iter().skip(1));
+    places.extend(others.map(|other| place(false, *other)));
+    places.retain(|place| seen.insert(place.object.0));
+    places
 }
