@@ -95,10 +95,11 @@ fn samples_of_waits(lines: &str) -> BTreeMap<String, u64> {
 }
 
 impl Traced {
-    /// The variance of the time of a function, in square nanoseconds, each of whose calls has so many waits at most. Of a
-    /// wait that is sampled with the probability 1/n it is n - 1 times the square of its length; n is on average that of
-    /// all waits by those that were sampled where it is always the same, and up to 25/16 times that where it changes
-    /// fourfold, as it does when both threads come to the same processor (Kantorovich's inequality).
+    /// The variance of the time of a function, in square nanoseconds, each of whose calls has so many waits at most.
+    ///
+    /// Of a wait that is sampled with the probability 1/n it is n - 1 times the square of its length. Where n is always
+    /// the same it is the number of waits over that of those that were sampled; where it changes fourfold, as when both
+    /// threads come to the same processor, it is on average up to 25/16 of that (Kantorovich's inequality).
     fn variance(&self, function: &str, waits_of_call: u64) -> f64 {
         let calls = self.calls[function];
         let weight = ratio(calls.number * waits_of_call, self.samples[function]);

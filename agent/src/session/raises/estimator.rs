@@ -2,7 +2,8 @@
 //!
 //! The probe slows programs down, so that one which computes raises fewer exceptions while they are recorded than
 //! otherwise; one that waits for requests raises as many. In both there are as many for each second of CPU time of
-//! their own, without what the probe costs.
+//! their own, without what the probe costs. On a busy machine they have it in bursts, of which some blocks have their
+//! window in one and others beside it: so it is of many blocks together.
 //!
 //! Where recording takes most of the CPU time, that time of their own is a small difference of large numbers, neither
 //! of which is known well. There it is known from how long a run takes while the probe is attached and does not
@@ -15,7 +16,7 @@
     reason = "estimates: counts and nanoseconds of a capture are below 2^53, and casts of floats saturate"
 )]
 
-use super::schedule::{CACHES_NS, WINDOW_NS, cost_ns};
+use super::schedule::{CACHES_NS, WINDOW_NS};
 use crate::bpf::RaiseCounts;
 
 /// How far what the probe costs may be from the truth, as a share of it.
@@ -30,8 +31,11 @@ const MOST_COST: f64 = 1.0 / 3.0;
 /// By how much the probe may slow programs down at most, as far as estimates take it into account.
 const MAX_SLOWDOWN: u64 = 20;
 
-/// How much of the blocks before a block counts in estimates.
+/// How much of the blocks before a block counts in estimates, in whose window programs ran all the time.
 const REMEMBERED: f64 = 0.9;
+
+/// By how much the weight of a block differs at most from what its length and the cost of the probe say.
+const MAX_UNEXPLAINED: f64 = 2.0;
 
 /// What the window of a block has shown.
 #[derive(Clone, Copy, Debug)]
@@ -40,12 +44,31 @@ pub(super) struct Seen {
     pub(super) windows: u64,
     /// What the probe did in the window.
     pub(super) work: RaiseCounts,
-    /// CPU time of the programs in the window, with what the probe has cost, in nanoseconds.
-    pub(super) window_cpu_ns: u64,
-    /// Their CPU time in the rest of the block, with what the probe has cost there.
-    pub(super) other_cpu_ns: u64,
+    /// The window.
+    pub(super) window: Elapsed,
+    /// The rest of the block, or of what was seen of it: where detaching the probe takes long, more than that.
+    pub(super) other: Elapsed,
     /// What the probe did there, while it was attached before the window and after it.
     pub(super) outside: RaiseCounts,
+}
+
+/// A time that has passed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Elapsed {
+    /// Its length in nanoseconds.
+    pub(super) ns: u64,
+    /// CPU time of the programs meanwhile, with what the probe has cost, in nanoseconds.
+    pub(super) cpu_ns: u64,
+}
+
+impl Elapsed {
+    /// With another time.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            ns: self.ns + other.ns,
+            cpu_ns: self.cpu_ns + other.cpu_ns,
+        }
+    }
 }
 
 /// What programs did in a time with the probe attached.
@@ -67,10 +90,11 @@ pub(super) struct Estimator {
     idle_cpu_ns: f64,
     /// CPU time for each run while all exceptions were recorded, in nanoseconds; 0 where there was none.
     recorded_run_ns: f64,
-    /// CPU time of the programs outside of the windows, of the last blocks.
+    /// CPU time of the programs' own outside of the windows, of the last blocks.
     other_ns: f64,
-    /// What it would be if the windows were as the rest, but for what the probe costs.
-    expected_ns: f64,
+    /// What it would be if the rest were as the windows: without what the probe costs, and with it.
+    least_ns: f64,
+    most_ns: f64,
     /// Exceptions that were raised and are not in the samples, or the other way about.
     owed: f64,
     /// Exceptions in the last window.
@@ -123,8 +147,10 @@ impl Estimator {
     /// How much time of their own programs have outside of the window of a block, in times of that in it.
     fn ratio(&self, windows: u64) -> f64 {
         let others = windows.saturating_sub(1) as f64;
-        if self.expected_ns > 0.0 {
-            return others * self.other_ns / self.expected_ns;
+        if self.least_ns > 0.0 {
+            let least_ns = self.least_ns / MAX_UNEXPLAINED;
+            let most_ns = self.most_ns * MAX_UNEXPLAINED;
+            return others * self.other_ns.clamp(least_ns, most_ns) / self.least_ns;
         }
         // Where nothing is known of windows: as if programs had as much CPU time as while all was recorded.
         match self.own_run_ns() {
@@ -144,31 +170,52 @@ impl Estimator {
     }
 
     /// CPU time of the programs' own in a window, in nanoseconds, and the uncertain part of that.
+    ///
+    /// What recording costs their caches is known least: up to [`CACHES_NS`], and as much as idle runs say.
     fn own_ns(&self, seen: &Seen) -> (f64, f64) {
-        let cpu_ns = seen.window_cpu_ns as f64;
-        let cost = cost_ns(seen.work) as f64;
+        let cpu_ns = seen.window.cpu_ns as f64;
         let least = cpu_ns / MAX_SLOWDOWN as f64;
-        if cost > cpu_ns * MOST_COST
-            && let Some(run_ns) = self.own_run_ns()
-        {
-            let own_ns = (run_ns * seen.work.runs as f64).clamp(least, cpu_ns);
+        let caches_ns = seen.work.raises as f64 * CACHES_NS as f64;
+        let cost = seen.work.ns as f64 + seen.work.runs as f64 * self.idle_run_ns;
+        let Some(run_ns) = self.own_run_ns() else {
+            let cost = cost + caches_ns;
+            return ((cpu_ns - cost).max(least), cost);
+        };
+        let by_runs = run_ns * seen.work.runs as f64;
+        if cost + caches_ns > cpu_ns * MOST_COST {
+            let own_ns = by_runs.clamp(least, cpu_ns);
             return (own_ns, own_ns * self.idle_run_ns / run_ns);
         }
-        ((cpu_ns - cost).max(least), cost)
+        let most = cpu_ns - cost;
+        (by_runs.clamp(most - caches_ns, most), cost + caches_ns)
+    }
+
+    /// Compares a window, in which programs had this CPU time of their own, with the rest of its block.
+    fn compare(&mut self, seen: &Seen, own_ns: f64) {
+        let outside_ns = seen.outside.ns as f64
+            + seen.outside.runs as f64 * self.idle_run_ns
+            + seen.outside.raises as f64 * CACHES_NS as f64;
+        let other_ns = (seen.other.cpu_ns as f64 - outside_ns).max(0.0);
+        let windows = seen.other.ns as f64 / seen.window.ns.max(1) as f64;
+        let cpu_ns = seen.window.cpu_ns as f64;
+        // As much is forgotten as is learned.
+        let learned = (cpu_ns / WINDOW_NS as f64).min(1.0);
+        let remembered = 1.0 - (1.0 - REMEMBERED) * learned;
+        self.other_ns = self.other_ns * remembered + other_ns;
+        self.least_ns = self.least_ns * remembered + windows * own_ns;
+        // They may have run for less than what the probe is said to cost.
+        self.most_ns = self.most_ns * remembered + windows * cpu_ns.max(own_ns);
     }
 
     /// Takes a block into account that has ended, whose exceptions had this weight; returns the variance that it adds.
     pub(super) fn add(&mut self, seen: &Seen, weight: f64) -> u64 {
+        if seen.window.ns < WINDOW_NS / 2 {
+            // It was recorded, but not seen.
+            return 0;
+        }
         let raises = seen.work.raises as f64;
-        let others = seen.windows.saturating_sub(1) as f64;
         let (own_ns, uncertain_ns) = self.own_ns(seen);
-        // Of one block alone it depends on when the programs happened to run.
-        let outside_ns = seen.outside.ns as f64
-            + seen.outside.runs as f64 * self.idle_run_ns
-            + seen.outside.raises as f64 * CACHES_NS as f64;
-        let other_ns = (seen.other_cpu_ns as f64 - outside_ns).max(0.0);
-        self.other_ns = self.other_ns * REMEMBERED + other_ns;
-        self.expected_ns = self.expected_ns * REMEMBERED + others * own_ns;
+        self.compare(seen, own_ns);
         let ratio = self.ratio(seen.windows);
         self.owed += raises * (1.0 + ratio) - raises * weight;
         // The window of a block and the others of it are as different as those of two blocks.
@@ -184,7 +231,15 @@ impl Estimator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::raises::schedule::{BREAKPOINT_NS, tests::work};
+    use crate::session::raises::schedule::{BREAKPOINT_NS, cost_ns, tests::work};
+
+    /// So many windows in which programs have this CPU time.
+    fn windows_of(windows: u64, cpu_ns: u64) -> Elapsed {
+        Elapsed {
+            ns: windows * WINDOW_NS,
+            cpu_ns,
+        }
+    }
 
     /// Blocks of a program that raises `rate` exceptions in a second of its own CPU time, which it has all the time or
     /// a tenth of it; returns how many there are in the samples, over those that were raised.
@@ -205,9 +260,9 @@ mod tests {
             let seen = Seen {
                 windows,
                 work: work(raises as u64),
-                window_cpu_ns: ((own + raises * 10e-6) * 1e9) as u64,
+                window: windows_of(1, ((own + raises * 10e-6) * 1e9) as u64),
                 // The probe was attached for some time before the window.
-                other_cpu_ns: (others * 1e9) as u64 + cost_ns(work(2_000)),
+                other: windows_of(19, (others * 1e9) as u64 + cost_ns(work(2_000))),
                 outside: work(2_000),
             };
             recorded += raises * weight;
@@ -223,6 +278,40 @@ mod tests {
             let share = recorded_share(rate, is_busy, 50);
             assert!((share - 1.0).abs() < 0.03, "{rate} {is_busy}: {share}");
         }
+    }
+
+    /// A program that has a processor in some windows and not in others, whoever records; each block is seen to be
+    /// longer than it is, so that one of a single window has others too.
+    #[test]
+    fn programs_that_run_in_bursts_have_their_usual_exceptions() {
+        const RATE: f64 = 20_000.0;
+        const BLOCKS: u64 = 4_000;
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut estimator = Estimator::new(BREAKPOINT_NS);
+        let (mut recorded, mut total) = (0.0, 0.0);
+        for _ in 0..BLOCKS {
+            let windows = random.u64(1..8);
+            let mut cpu_ns = |windows: u64| -> u64 {
+                let ran = (0..windows).filter(|_| random.f64() < 0.25);
+                ran.count() as u64 * WINDOW_NS
+            };
+            let window_cpu_ns = cpu_ns(1);
+            let (other_cpu_ns, late_cpu_ns) = (cpu_ns(windows - 1), cpu_ns(2));
+            let own = window_cpu_ns as f64 / 1e9 / (1.0 + RATE * 10e-6);
+            let weight = estimator.weight(windows);
+            let seen = Seen {
+                windows,
+                work: work((RATE * own) as u64),
+                window: windows_of(1, window_cpu_ns),
+                other: windows_of(windows + 1, other_cpu_ns + late_cpu_ns),
+                outside: RaiseCounts::default(),
+            };
+            recorded += RATE * own * weight;
+            total += RATE * (own + other_cpu_ns as f64 / 1e9);
+            estimator.add(&seen, weight);
+        }
+        let share = recorded / total;
+        assert!((share - 1.0).abs() < 0.1, "{share}");
     }
 
     /// A program that does nothing but raise exceptions, two thousand nanoseconds for each, of which recording takes five
@@ -250,8 +339,8 @@ mod tests {
             let seen = Seen {
                 windows,
                 work: of_runs(all),
-                window_cpu_ns: WINDOW_NS,
-                other_cpu_ns: (windows - 1) * WINDOW_NS,
+                window: windows_of(1, WINDOW_NS),
+                other: windows_of(windows - 1, (windows - 1) * WINDOW_NS),
                 outside: RaiseCounts {
                     runs: 1_000,
                     ..RaiseCounts::default()
@@ -284,8 +373,8 @@ mod tests {
                 raises,
                 ..RaiseCounts::default()
             },
-            window_cpu_ns: WINDOW_NS,
-            other_cpu_ns: (windows - 1) * WINDOW_NS,
+            window: windows_of(1, WINDOW_NS),
+            other: windows_of(windows - 1, (windows - 1) * WINDOW_NS),
             outside: RaiseCounts::default(),
         };
         let mut estimator = Estimator::new(BREAKPOINT_NS);

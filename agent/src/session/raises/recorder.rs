@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     estimate::SharedEstimate,
-    estimator::{Estimator, Measured, Seen},
+    estimator::{Elapsed, Estimator, Measured, Seen},
     schedule::{BREAKPOINT_NS, Block, Credit, Phase, Spending, WINDOW_NS},
 };
 use crate::{
@@ -18,7 +18,8 @@ use crate::{
 };
 use agent_common::maps::{RaiseWindow, RaiseWindows};
 
-/// The shortest time for which it is worth while to detach the probe, in nanoseconds.
+/// The shortest time for which it is worth while to detach the probe, in nanoseconds, besides that of detaching it and
+/// attaching it anew: the kernel waits for all processors.
 const WORTH_DETACHING_NS: u64 = 15_000_000;
 
 /// Times for attaching the probe before a window begins, in nanoseconds.
@@ -44,6 +45,8 @@ pub(super) struct Recorder {
     is_attached: bool,
     /// How long attaching it took last, in nanoseconds.
     attaching_ns: u64,
+    /// The same of detaching it.
+    detaching_ns: u64,
     /// What the probe did after the last window, until it was detached.
     late: RaiseCounts,
     credit: Credit,
@@ -55,6 +58,25 @@ pub(super) struct Recorder {
 /// The session has ended.
 struct Stopped;
 
+/// A moment.
+#[derive(Clone, Copy)]
+struct Moment {
+    /// When it was, in nanoseconds of the monotonic clock.
+    ns: u64,
+    /// CPU time of the programs by then, in nanoseconds.
+    cpu_ns: u64,
+}
+
+impl Moment {
+    /// The time from an earlier one.
+    fn since(self, earlier: Self) -> Elapsed {
+        Elapsed {
+            ns: self.ns.saturating_sub(earlier.ns),
+            cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
+        }
+    }
+}
+
 impl Recorder {
     pub(super) fn new(probe: RaiseProbe, sites: ProbeSites, estimate: SharedEstimate) -> Self {
         Self {
@@ -62,6 +84,7 @@ impl Recorder {
             places: Places::new(sites),
             is_attached: true,
             attaching_ns: 0,
+            detaching_ns: 0,
             late: RaiseCounts::default(),
             credit: Credit::default(),
             spending: Spending::default(),
@@ -98,10 +121,11 @@ impl Recorder {
         phase: &Phase,
         stopped: &mpsc::Receiver<()>,
     ) -> Result<Result<Phase, Stopped>, Error> {
-        let weight = weight_of(&self.estimator, phase);
-        self.publish([phase.window(weight), RaiseWindow::default()])?;
         match phase {
-            Phase::All { since_ns } => self.record_all(*since_ns, stopped),
+            Phase::All { since_ns } => {
+                self.publish([phase.window(1.0), RaiseWindow::default()])?;
+                self.record_all(*since_ns, stopped)
+            }
             Phase::Block(block) => self.record_block(block, stopped),
         }
     }
@@ -171,13 +195,17 @@ impl Recorder {
         block: &Block,
         stopped: &mpsc::Receiver<()>,
     ) -> Result<Result<Phase, Stopped>, Error> {
-        let block_cpu_ns = self.cpu_ns();
+        let began = self.moment();
         let block_counts = self.probe.counts()?;
         let start_ns = block.window_ns.start;
-        if start_ns.saturating_sub(monotonic_ns()) > WORTH_DETACHING_NS {
+        let is_ready = self.is_attached && !self.is_worth_detaching(start_ns);
+        if is_ready {
+            let weight = self.estimator.weight(block.windows);
+            self.publish([block.window(weight), RaiseWindow::default()])?;
+        } else {
+            self.publish([RaiseWindow::default(); 2])?;
             self.detach();
-            let lead_ns = (self.attaching_ns * 2).clamp(*LEAD_NS.start(), *LEAD_NS.end());
-            if wait(start_ns.saturating_sub(lead_ns), stopped).is_err() {
+            if wait(start_ns.saturating_sub(self.lead_ns()), stopped).is_err() {
                 self.end_in(block);
                 return Ok(Err(Stopped));
             }
@@ -187,13 +215,17 @@ impl Recorder {
             self.end_in(block);
             return Ok(Err(Stopped));
         };
+        if !is_ready && monotonic_ns() >= start_ns {
+            // The window has begun without the probe.
+            return Ok(Ok(Phase::Block(self.moved(block))));
+        }
         self.estimator.note_idle(idle);
         let weight = self.estimator.weight(block.windows);
         self.publish([block.window(weight), RaiseWindow::default()])?;
         if wait(start_ns, stopped).is_err() {
             return Ok(Err(Stopped));
         }
-        let (before, before_cpu_ns) = (self.probe.counts()?, self.cpu_ns());
+        let (before, opened) = (self.probe.counts()?, self.moment());
         if wait(block.decision_ns(), stopped).is_err() {
             return Ok(Err(Stopped));
         }
@@ -213,21 +245,21 @@ impl Recorder {
         if wait(block.window_ns.end, stopped).is_err() {
             return Ok(Err(Stopped));
         }
-        let (after, after_cpu_ns) = (self.probe.counts()?, self.cpu_ns());
-        if next.start_ns().saturating_sub(monotonic_ns()) > WORTH_DETACHING_NS {
+        let (after, closed) = (self.probe.counts()?, self.moment());
+        // Exceptions that are all recorded cost little.
+        if matches!(next, Phase::Block(_)) && self.is_worth_detaching(next.start_ns()) {
             self.detach();
         }
         self.late = self.probe.counts()?.since(after);
         let is_stopped = wait(block.end_ns, stopped).is_err();
-        let end_cpu_ns = self.cpu_ns();
+        let ended = self.moment();
         let outside = before.since(block_counts).and(self.late);
         let variance = self.estimator.add(
             &Seen {
                 windows: block.windows,
                 work: after.since(before),
-                window_cpu_ns: after_cpu_ns.saturating_sub(before_cpu_ns),
-                other_cpu_ns: before_cpu_ns.saturating_sub(block_cpu_ns)
-                    + end_cpu_ns.saturating_sub(after_cpu_ns),
+                window: closed.since(opened),
+                other: opened.since(began).and(ended.since(closed)),
                 outside,
             },
             weight,
@@ -239,9 +271,6 @@ impl Recorder {
         }
         let unrecorded_ms = (block.windows - 1) * (WINDOW_NS / 1_000_000);
         self.estimate.add(unrecorded_ms, variance);
-        if next.start_ns().saturating_sub(monotonic_ns()) <= WORTH_DETACHING_NS {
-            self.attach();
-        }
         self.follow_sites();
         Ok(Ok(next))
     }
@@ -252,8 +281,22 @@ impl Recorder {
         Phase::Block(Block::new(start_ns, &self.spending, random))
     }
 
+    /// A block whose window was missed, with one that comes later and stands for what was missed too.
+    fn moved(&self, block: &Block) -> Block {
+        let earliest_ns = monotonic_ns() + 2 * self.lead_ns();
+        block.moved(earliest_ns, &self.spending, |below| fastrand::u64(..below))
+    }
+
     fn publish(&mut self, windows: [RaiseWindow; 2]) -> Result<(), Error> {
         self.probe.record(&RaiseWindows { windows })
+    }
+
+    /// The present moment.
+    fn moment(&self) -> Moment {
+        Moment {
+            ns: monotonic_ns(),
+            cpu_ns: self.cpu_ns(),
+        }
     }
 
     /// CPU time of the programs so far, in nanoseconds: of some, where there are many.
@@ -280,10 +323,25 @@ impl Recorder {
         }
     }
 
+    /// Whether it can be attached again by then, and makes a difference.
+    fn is_worth_detaching(&self, until_ns: u64) -> bool {
+        let left_ns = until_ns.saturating_sub(monotonic_ns());
+        left_ns > WORTH_DETACHING_NS + 2 * self.detaching_ns + self.lead_ns()
+    }
+
+    /// For how long before a window the probe is attached.
+    fn lead_ns(&self) -> u64 {
+        (self.attaching_ns * 2).clamp(*LEAD_NS.start(), *LEAD_NS.end())
+    }
+
     /// Detaches the probe from all places.
     fn detach(&mut self) {
-        self.is_attached = false;
+        if !std::mem::replace(&mut self.is_attached, false) {
+            return;
+        }
+        let began_ns = monotonic_ns();
         self.places.detach();
+        self.detaching_ns = monotonic_ns().saturating_sub(began_ns);
     }
 }
 

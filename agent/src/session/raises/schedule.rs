@@ -113,12 +113,34 @@ pub(super) struct Block {
 impl Block {
     /// One that begins at a time, if recording costs that; `random` gives a number below another one.
     pub(super) fn new(start_ns: u64, spending: &Spending, random: impl FnOnce(u64) -> u64) -> Self {
+        Self::after(start_ns, 0, spending, random)
+    }
+
+    /// The same from its begin, with a window that does not begin before a time.
+    pub(super) fn moved(
+        &self,
+        earliest_ns: u64,
+        spending: &Spending,
+        random: impl FnOnce(u64) -> u64,
+    ) -> Self {
+        let start_ns = self.end_ns - self.windows * WINDOW_NS;
+        let missed = earliest_ns.saturating_sub(start_ns).div_ceil(WINDOW_NS);
+        Self::after(start_ns, missed, spending, random)
+    }
+
+    /// A block whose first windows are not recorded.
+    fn after(
+        start_ns: u64,
+        missed: u64,
+        spending: &Spending,
+        random: impl FnOnce(u64) -> u64,
+    ) -> Self {
         let windows = (spending.budgets().ceil() as u64).clamp(1, MAX_WINDOWS);
-        let window_start_ns = start_ns + random(windows) * WINDOW_NS;
+        let window_start_ns = start_ns + (missed + random(windows)) * WINDOW_NS;
         Self {
             window_ns: window_start_ns..window_start_ns + WINDOW_NS,
-            end_ns: start_ns + windows * WINDOW_NS,
-            windows,
+            end_ns: start_ns + (missed + windows) * WINDOW_NS,
+            windows: missed + windows,
         }
     }
 
@@ -214,6 +236,15 @@ pub(super) mod tests {
         assert_eq!(block.window_ns, 0..WINDOW_NS);
         let last = Block::new(block.end_ns, &spending(50_000, ns), |windows| windows - 1);
         assert_eq!(last.window_ns.end, last.end_ns);
+        // Its window was missed: another one stands for all of that time too.
+        let moved = last.moved(
+            block.end_ns + 21 * WINDOW_NS - 1,
+            &spending(50_000, ns),
+            |_| 0,
+        );
+        assert_eq!(moved.window_ns.start, block.end_ns + 21 * WINDOW_NS);
+        assert_eq!(moved.windows, 41);
+        assert_eq!(moved.end_ns, block.end_ns + 41 * WINDOW_NS);
         let most = Block::new(0, &spending(u64::MAX / 20_000, 1), |_| 0);
         assert_eq!(most.windows, MAX_WINDOWS);
     }
