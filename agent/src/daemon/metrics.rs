@@ -83,6 +83,11 @@ impl State<'_> {
         let name = "profiling_agent_processes";
         metrics.amount(name, help, &[("state", "profiled")], profiled);
         metrics.amount(name, help, &[("state", "excluded")], excluded);
+        let unmatched = self.targets.unmatched();
+        let help = "Conditions of the selection that have matched no process";
+        let name = "profiling_agent_unmatched_conditions";
+        metrics.amount(name, help, &[("list", "include")], unmatched.include.len());
+        metrics.amount(name, help, &[("list", "exclude")], unmatched.exclude.len());
         let (stacks, code_objects) = self.threads.cached;
         for (cache, entries) in [("stacks", stacks), ("code_objects", code_objects)] {
             metrics.amount(

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use agent_common::maps::KERNEL_THREADS;
@@ -13,7 +13,7 @@ use crate::{
     session::{KERNEL_THREADS_NAME, Observer, Origin},
     targets::MAX_PROCESSES,
     targets::labels::{
-        Labeller, Labels, Selector, Subject,
+        Labeller, Labels, Selector, Subject, Unmatched,
         host::Host,
         metadata::{MetadataOptions, ProcessMetadata, Runtime},
         pods::{HostFiles, PodLists, Pods, Resolution, UnknownContainers},
@@ -23,12 +23,17 @@ use crate::{
 /// Service of samples whose process exited before it was examined.
 const SHORT_LIVED: &str = "[short-lived programs]";
 
+/// Time in which conditions of the selection may match nothing yet: names of pods come late.
+const MATCHES_WITHIN: Duration = Duration::from_secs(60);
+
 /// The processes of the host, by id.
 pub(crate) struct TargetTable {
     targets: HashMap<u32, Target>,
     labeller: Labeller,
     fixed: BTreeMap<String, String>,
     selector: Selector,
+    /// When it is said which of its conditions have matched nothing; [`None`] if that was said.
+    say_unmatched: Option<Instant>,
     pods: Pods,
     wanted: MetadataOptions,
     /// Whether labels or the selection may depend on process ids.
@@ -120,6 +125,7 @@ impl TargetTable {
             labeller,
             fixed: labels.fixed.clone(),
             selector: config.selector.clone(),
+            say_unmatched: Some(Instant::now() + MATCHES_WITHIN),
             pods: Pods::new(
                 HostFiles::new(&labels.host_root),
                 config.kubernetes.has_source(),
@@ -219,6 +225,17 @@ impl TargetTable {
         let (profiled, excluded): (Vec<_>, Vec<_>) =
             living.partition(|target| target.labels.is_some());
         (profiled.len(), excluded.len())
+    }
+
+    /// The conditions of the selection that have matched no process.
+    pub(crate) fn unmatched(&self) -> Unmatched {
+        self.selector.unmatched()
+    }
+
+    /// The same, once, some time after the configuration was applied.
+    pub(crate) fn take_unmatched(&mut self, now: Instant) -> Option<Unmatched> {
+        self.say_unmatched.take_if(|at| now >= *at)?;
+        Some(self.unmatched())
     }
 
     /// The containers for which to request lists of pods now.

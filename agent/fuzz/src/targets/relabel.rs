@@ -23,7 +23,7 @@ pub(super) fn run(bytes: &[u8]) {
             assert!(labels.keys().all(|name| !name.starts_with("__")));
         }
     }
-    if let Ok(selector) = serde_yaml_ng::from_str::<Selector>(text) {
+    if let Ok(mut selector) = serde_yaml_ng::from_str::<Selector>(text) {
         let metadata = ProcessMetadata {
             pid: 7,
             comm: name.into_owned(),

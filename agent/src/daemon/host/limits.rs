@@ -8,6 +8,7 @@ use super::Host;
 use crate::{
     daemon::{target_table::Relabel, telemetry::Usage},
     session::{EXECUTABLES_STAY, InUse, Profiles, memory},
+    targets::labels::Unmatched,
 };
 
 impl Host {
@@ -44,6 +45,9 @@ impl Host {
         }
         let changed = self.targets.relabel(Relabel::Unknown);
         self.exclude(changed);
+        if let Some(unmatched) = self.targets.take_unmatched(Instant::now()) {
+            say_unmatched(&unmatched);
+        }
         self.forget_executables();
         let (stacks, code_objects) = self.session.profiles.status().cached();
         let bytes = Usage::now().resident_bytes;
@@ -94,5 +98,29 @@ impl Host {
             );
         }
         self.totals.memory_limit_reached += 1;
+    }
+}
+
+/// Says which conditions of the selection have matched no process: `exclude` may be the same on all hosts, of which
+/// others run such processes.
+fn say_unmatched(unmatched: &Unmatched) {
+    if unmatched.is_nothing_included {
+        warn!(
+            conditions = ?unmatched.include,
+            "no process is profiled: none matches a condition of `include`"
+        );
+    } else if !unmatched.include.is_empty() {
+        let conditions = &unmatched.include;
+        warn!(
+            ?conditions,
+            "no process matches these conditions of `include`"
+        );
+    }
+    if !unmatched.exclude.is_empty() {
+        let conditions = &unmatched.exclude;
+        info!(
+            ?conditions,
+            "no process matches these conditions of `exclude`"
+        );
     }
 }

@@ -32,7 +32,7 @@ mod tests;
 pub use self::{
     labeller::Labeller,
     names::{attribute_name, is_name},
-    selector::Selector,
+    selector::{Selector, Unmatched},
     set::Labels,
     subject::Subject,
 };

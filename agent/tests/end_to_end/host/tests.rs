@@ -192,9 +192,16 @@ fn excluded_processes_are_not_profiled() {
     let _machine = machine::alone();
     let [included, excluded] = ["seen", "unseen"].map(|name| service("busy", name));
     let pid = excluded.pid();
-    let host = Host::start(&format!("exclude: [{{pid: {pid}}}]"));
+    let host = Host::start(&format!(
+        "exclude: [{{pid: {pid}}}, {{command: unheard-of}}]"
+    ));
     wait_for_cpu(&included, SECOND);
     wait_for_cpu(&excluded, SECOND);
+    let metrics = host.metrics();
+    for (list, unmatched) in [("include", 0.0), ("exclude", 1.0)] {
+        let metric = format!("profiling_agent_unmatched_conditions{{list=\"{list}\"}}");
+        assert_eq!(metrics.get(&metric), Some(&unmatched), "{metrics:?}");
+    }
     let profiles = host.end();
     assert_busy(&profiles["seen"]);
     assert!(!profiles.contains_key("unseen"));

@@ -17,7 +17,8 @@
 //!
 //! In names `*` matches any text and `?` any character; the whole name must match.
 //!
-//! Invariant: a valid selector cannot fail later; missing metadata matches nothing.
+//! Invariants: a valid selector cannot fail later; missing metadata matches nothing; which conditions have matched no
+//! process so far is known, as those with a slip of the pen do not.
 
 mod pattern;
 mod read;
@@ -46,14 +47,45 @@ struct Condition {
     containers: Vec<Pattern>,
     pods: Vec<Pattern>,
     namespaces: Vec<Pattern>,
+    /// As it is written, in one line.
+    text: String,
+    /// Whether it has matched a process.
+    has_matched: bool,
+}
+
+/// Conditions that have matched no process, as they are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unmatched {
+    /// Of `include`.
+    pub include: Vec<String>,
+    /// Of `exclude`.
+    pub exclude: Vec<String>,
+    /// Whether these are all of `include`, so that no process is selected.
+    pub is_nothing_included: bool,
 }
 
 impl Selector {
     /// Whether a process is selected.
     #[must_use]
-    pub fn selects(&self, subject: &Subject) -> bool {
-        let any = |conditions: &[Condition]| conditions.iter().any(|it| it.matches(subject));
-        (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
+    pub fn selects(&mut self, subject: &Subject) -> bool {
+        let is_included = self.include.is_empty() || any_matches(&mut self.include, subject);
+        let is_excluded = any_matches(&mut self.exclude, subject);
+        is_included && !is_excluded
+    }
+
+    /// The conditions that have matched no process so far.
+    #[must_use]
+    pub fn unmatched(&self) -> Unmatched {
+        let of = |conditions: &[Condition]| -> Vec<_> {
+            let unmatched = conditions.iter().filter(|it| !it.has_matched);
+            unmatched.map(|it| it.text.clone()).collect()
+        };
+        let include = of(&self.include);
+        Unmatched {
+            is_nothing_included: !include.is_empty() && include.len() == self.include.len(),
+            include,
+            exclude: of(&self.exclude),
+        }
     }
 
     /// Whether the selection depends on process ids.
@@ -62,6 +94,18 @@ impl Selector {
         let mut conditions = self.include.iter().chain(&self.exclude);
         conditions.any(|it| !it.pids.is_empty())
     }
+}
+
+/// Whether one of the conditions matches; each that has matched none before is tried.
+fn any_matches(conditions: &mut [Condition], subject: &Subject) -> bool {
+    let mut any = false;
+    for condition in conditions {
+        if !(any && condition.has_matched) && condition.matches(subject) {
+            condition.has_matched = true;
+            any = true;
+        }
+    }
+    any
 }
 
 impl Condition {

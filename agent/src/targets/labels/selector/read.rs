@@ -1,5 +1,7 @@
 //! Parses and validates selectors.
 
+use std::fmt;
+
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -67,6 +69,29 @@ enum User {
     Name(String),
 }
 
+impl fmt::Display for User {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id(id) => id.fmt(formatter),
+            Self::Name(name) => name.fmt(formatter),
+        }
+    }
+}
+
+impl<T: fmt::Display> OneOrMany<T> {
+    /// As it is written, [`None`] for nothing.
+    fn text(&self) -> Option<String> {
+        match self {
+            Self::One(one) => Some(one.to_string()),
+            Self::Many(many) if many.is_empty() => None,
+            Self::Many(many) => {
+                let all: Vec<_> = many.iter().map(T::to_string).collect();
+                Some(format!("[{}]", all.join(", ")))
+            }
+        }
+    }
+}
+
 impl<T> Default for OneOrMany<T> {
     fn default() -> Self {
         Self::Many(Vec::new())
@@ -104,7 +129,27 @@ impl TryFrom<Written> for Selector {
 }
 
 impl WrittenCondition {
+    /// It in one line, as `command: [python3, uwsgi], user: 33`.
+    fn text(&self) -> String {
+        let keys = [
+            ("pid", self.pid.text()),
+            ("command", self.command.text()),
+            ("user", self.user.text()),
+            ("cgroup", self.cgroup.text()),
+            ("unit", self.unit.text()),
+            ("container", self.container.text()),
+            ("pod", self.pod.text()),
+            ("namespace", self.namespace.text()),
+        ];
+        let written = keys.into_iter().filter_map(|(key, values)| {
+            let values = values?;
+            Some(format!("{key}: {values}"))
+        });
+        written.collect::<Vec<_>>().join(", ")
+    }
+
     fn read(self, list: &'static str) -> Result<Condition, Invalid> {
+        let text = self.text();
         let users = self.user.into_vec().into_iter().map(user);
         let condition = Condition {
             pids: self.pid.into_vec(),
@@ -115,6 +160,8 @@ impl WrittenCondition {
             containers: self.container.into_patterns(),
             pods: self.pod.into_patterns(),
             namespaces: self.namespace.into_patterns(),
+            text,
+            has_matched: false,
         };
         let mut paths = condition.cgroups.iter();
         if let Some(path) = paths.find(|path| !path.starts_with('/')) {

@@ -84,6 +84,32 @@ fn each_field_is_matched() {
     assert!(!selects(&unit, Some(&container_info)));
 }
 
+#[test]
+fn conditions_that_match_nothing_are_known() {
+    let mut selector = selector(&json!({
+        "include": [{"user": ["33", 34], "command": "gunicorn"}, {"unit": "webb"}],
+        "exclude": [{"command": "gunicron"}, {"pid": 7}],
+    }));
+    let metadata = metadata();
+    let subject = Subject {
+        metadata: &metadata,
+        container_info: None,
+    };
+    let before = selector.unmatched();
+    assert!(before.is_nothing_included);
+    assert_eq!(
+        before.include,
+        ["command: gunicorn, user: [33, 34]", "unit: webb"]
+    );
+    assert_eq!(before.exclude, ["command: gunicron", "pid: 7"]);
+    assert!(!selector.selects(&subject));
+    let after = selector.unmatched();
+    assert!(!after.is_nothing_included);
+    assert_eq!(after.include, ["unit: webb"]);
+    assert_eq!(after.exclude, ["command: gunicron"]);
+    assert!(!Selector::default().unmatched().is_nothing_included);
+}
+
 /// As `--unit` does.
 #[test]
 fn a_unit_is_a_service_or_a_slice() {
