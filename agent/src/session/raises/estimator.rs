@@ -42,10 +42,12 @@ const MAX_UNEXPLAINED: f64 = 2.0;
 pub(super) struct Seen {
     /// Windows of the block.
     pub(super) windows: u64,
-    /// What the probe did in the window.
-    pub(super) work: RaiseCounts,
-    /// The window.
+    /// Exceptions that were recorded.
+    pub(super) raises: u64,
+    /// The window, or what was seen of it: the agent may be late.
     pub(super) window: Elapsed,
+    /// What the probe did in that.
+    pub(super) work: RaiseCounts,
     /// The rest of the block, or of what was seen of it: where detaching the probe takes long, more than that.
     pub(super) other: Elapsed,
     /// What the probe did there, while it was attached before the window and after it.
@@ -209,20 +211,19 @@ impl Estimator {
 
     /// Takes a block into account that has ended, whose exceptions had this weight; returns the variance that it adds.
     pub(super) fn add(&mut self, seen: &Seen, weight: f64) -> u64 {
-        if seen.window.ns < WINDOW_NS / 2 {
-            // It was recorded, but not seen.
-            return 0;
+        let raises = seen.raises as f64;
+        let mut slowdown = 0.0;
+        if seen.window.ns > WINDOW_NS / 2 {
+            let (own_ns, uncertain_ns) = self.own_ns(seen);
+            self.compare(seen, own_ns);
+            slowdown = (uncertain_ns / own_ns.max(1.0)).min(MAX_SLOWDOWN as f64);
         }
-        let raises = seen.work.raises as f64;
-        let (own_ns, uncertain_ns) = self.own_ns(seen);
-        self.compare(seen, own_ns);
         let ratio = self.ratio(seen.windows);
         self.owed += raises * (1.0 + ratio) - raises * weight;
         // The window of a block and the others of it are as different as those of two blocks.
         let last = self.last.replace(raises).unwrap_or(raises);
         let spread = ((raises - last).powi(2) / 2.0).max(raises);
         let sampling = ratio * (ratio + 1.0) * spread;
-        let slowdown = (uncertain_ns / own_ns.max(1.0)).min(MAX_SLOWDOWN as f64);
         let systematic = UNCERTAIN * slowdown * raises * ratio;
         (sampling + systematic.powi(2)) as u64
     }
@@ -259,6 +260,7 @@ mod tests {
             let weight = estimator.weight(windows);
             let seen = Seen {
                 windows,
+                raises: raises as u64,
                 work: work(raises as u64),
                 window: windows_of(1, ((own + raises * 10e-6) * 1e9) as u64),
                 // The probe was attached for some time before the window.
@@ -301,6 +303,7 @@ mod tests {
             let weight = estimator.weight(windows);
             let seen = Seen {
                 windows,
+                raises: (RATE * own) as u64,
                 work: work((RATE * own) as u64),
                 window: windows_of(1, window_cpu_ns),
                 other: windows_of(windows + 1, other_cpu_ns + late_cpu_ns),
@@ -314,8 +317,8 @@ mod tests {
         assert!((share - 1.0).abs() < 0.1, "{share}");
     }
 
-    /// A program that does nothing but raise exceptions, two thousand nanoseconds for each, of which recording takes five
-    /// times as much, and not what is assumed.
+    /// A program that does nothing but raise exceptions, two thousand nanoseconds for each, of which recording takes
+    /// five times as much, and not what is assumed.
     #[test]
     fn what_recording_costs_does_not_matter_where_it_takes_most_of_the_time() {
         const OWN_NS: u64 = 2_000;
@@ -338,6 +341,7 @@ mod tests {
             let weight = estimator.weight(windows);
             let seen = Seen {
                 windows,
+                raises: all,
                 work: of_runs(all),
                 window: windows_of(1, WINDOW_NS),
                 other: windows_of(windows - 1, (windows - 1) * WINDOW_NS),
@@ -369,6 +373,7 @@ mod tests {
     fn what_is_recorded_whole_has_no_error() {
         let seen = |raises, windows: u64| Seen {
             windows,
+            raises,
             work: RaiseCounts {
                 raises,
                 ..RaiseCounts::default()

@@ -49,6 +49,10 @@ pub(super) struct Recorder {
     detaching_ns: u64,
     /// What the probe did after the last window, until it was detached.
     late: RaiseCounts,
+    /// Whether the window of the next block was published before it began.
+    is_published: bool,
+    /// Where a block began, and what the probe had done by then, whose window was missed.
+    missed: Option<(Moment, RaiseCounts)>,
     credit: Credit,
     spending: Spending,
     estimator: Estimator,
@@ -86,6 +90,8 @@ impl Recorder {
             attaching_ns: 0,
             detaching_ns: 0,
             late: RaiseCounts::default(),
+            is_published: false,
+            missed: None,
             credit: Credit::default(),
             spending: Spending::default(),
             estimator: Estimator::default(),
@@ -123,6 +129,7 @@ impl Recorder {
     ) -> Result<Result<Phase, Stopped>, Error> {
         match phase {
             Phase::All { since_ns } => {
+                self.is_published = false;
                 self.publish([phase.window(1.0), RaiseWindow::default()])?;
                 self.record_all(*since_ns, stopped)
             }
@@ -195,34 +202,20 @@ impl Recorder {
         block: &Block,
         stopped: &mpsc::Receiver<()>,
     ) -> Result<Result<Phase, Stopped>, Error> {
-        let began = self.moment();
-        let block_counts = self.probe.counts()?;
-        let start_ns = block.window_ns.start;
-        let is_ready = self.is_attached && !self.is_worth_detaching(start_ns);
-        if is_ready {
-            let weight = self.estimator.weight(block.windows);
-            self.publish([block.window(weight), RaiseWindow::default()])?;
-        } else {
-            self.publish([RaiseWindow::default(); 2])?;
-            self.detach();
-            if wait(start_ns.saturating_sub(self.lead_ns()), stopped).is_err() {
-                self.end_in(block);
-                return Ok(Err(Stopped));
-            }
-        }
-        self.attach();
-        let Ok(idle) = self.measure(start_ns.saturating_sub(PUBLISHING_NS), stopped)? else {
-            self.end_in(block);
+        let is_moved = self.missed.is_some();
+        let (began, block_counts) = match self.missed.take() {
+            Some(began) => began,
+            None => (self.moment(), self.probe.counts()?),
+        };
+        let Ok(opened) = self.open(block, is_moved, stopped)? else {
             return Ok(Err(Stopped));
         };
-        if !is_ready && monotonic_ns() >= start_ns {
-            // The window has begun without the probe.
+        let Some(weight) = opened else {
+            self.missed = Some((began, block_counts));
+            self.follow_sites();
             return Ok(Ok(Phase::Block(self.moved(block))));
-        }
-        self.estimator.note_idle(idle);
-        let weight = self.estimator.weight(block.windows);
-        self.publish([block.window(weight), RaiseWindow::default()])?;
-        if wait(start_ns, stopped).is_err() {
+        };
+        if wait(block.window_ns.start, stopped).is_err() {
             return Ok(Err(Stopped));
         }
         let (before, opened) = (self.probe.counts()?, self.moment());
@@ -232,7 +225,8 @@ impl Recorder {
         let counts = self.probe.counts()?;
         // What it costs to have it attached is paid for too: on a busy machine that takes longer than a window.
         let spent = counts.since(block_counts).and(self.late);
-        self.spending.add(spent, block.decision_ns() - start_ns);
+        let recorded_ns = block.decision_ns() - block.window_ns.start;
+        self.spending.add(spent, recorded_ns);
         let next = if self.spending.is_little() {
             Phase::All {
                 since_ns: block.end_ns,
@@ -240,7 +234,12 @@ impl Recorder {
         } else {
             self.next_block(block.end_ns)
         };
-        let next_window = next.window(weight_of(&self.estimator, &next));
+        self.is_published = monotonic_ns() < next.start_ns();
+        let next_window = if self.is_published {
+            next.window(weight_of(&self.estimator, &next))
+        } else {
+            RaiseWindow::default()
+        };
         self.publish([block.window(weight), next_window])?;
         if wait(block.window_ns.end, stopped).is_err() {
             return Ok(Err(Stopped));
@@ -248,7 +247,7 @@ impl Recorder {
         let (after, closed) = (self.probe.counts()?, self.moment());
         // Exceptions that are all recorded cost little.
         if matches!(next, Phase::Block(_)) && self.is_worth_detaching(next.start_ns()) {
-            self.detach();
+            self.detach()?;
         }
         self.late = self.probe.counts()?.since(after);
         let is_stopped = wait(block.end_ns, stopped).is_err();
@@ -257,6 +256,7 @@ impl Recorder {
         let variance = self.estimator.add(
             &Seen {
                 windows: block.windows,
+                raises: after.since(block_counts).raises,
                 work: after.since(before),
                 window: closed.since(opened),
                 other: opened.since(began).and(ended.since(closed)),
@@ -275,6 +275,41 @@ impl Recorder {
         Ok(Ok(next))
     }
 
+    /// Has the probe attached and the window of a block published when that begins; returns the weight of its
+    /// exceptions, [`None`] where it is too late.
+    fn open(
+        &mut self,
+        block: &Block,
+        is_moved: bool,
+        stopped: &mpsc::Receiver<()>,
+    ) -> Result<Result<Option<f64>, Stopped>, Error> {
+        let start_ns = block.window_ns.start;
+        if !self.is_attached || (!is_moved && self.is_worth_detaching(start_ns)) {
+            self.detach()?;
+            if wait(start_ns.saturating_sub(self.lead_ns()), stopped).is_err() {
+                self.end_in(block);
+                return Ok(Err(Stopped));
+            }
+            self.attach();
+        }
+        if !std::mem::take(&mut self.is_published) && monotonic_ns() >= start_ns {
+            return Ok(Ok(None));
+        }
+        let weight = self.estimator.weight(block.windows);
+        self.publish([block.window(weight), RaiseWindow::default()])?;
+        let Ok(idle) = self.measure(start_ns.saturating_sub(PUBLISHING_NS), stopped)? else {
+            self.end_in(block);
+            return Ok(Err(Stopped));
+        };
+        if monotonic_ns() >= start_ns {
+            return Ok(Ok(Some(weight)));
+        }
+        self.estimator.note_idle(idle);
+        let weight = self.estimator.weight(block.windows);
+        self.publish([block.window(weight), RaiseWindow::default()])?;
+        Ok(Ok(Some(weight)))
+    }
+
     /// A block that begins at a time.
     fn next_block(&self, start_ns: u64) -> Phase {
         let random = |below| fastrand::u64(..below);
@@ -283,7 +318,8 @@ impl Recorder {
 
     /// A block whose window was missed, with one that comes later and stands for what was missed too.
     fn moved(&self, block: &Block) -> Block {
-        let earliest_ns = monotonic_ns() + 2 * self.lead_ns();
+        // The probe is attached by now.
+        let earliest_ns = monotonic_ns() + LEAD_NS.start();
         block.moved(earliest_ns, &self.spending, |below| fastrand::u64(..below))
     }
 
@@ -316,10 +352,13 @@ impl Recorder {
 
     /// Attaches the probe to all places.
     fn attach(&mut self) {
-        self.is_attached = true;
+        let was_attached = std::mem::replace(&mut self.is_attached, true);
         let began_ns = monotonic_ns();
         if self.places.attach(&self.probe) {
-            self.attaching_ns = monotonic_ns().saturating_sub(began_ns);
+            let took_ns = monotonic_ns().saturating_sub(began_ns);
+            // Else it was attached to some of them alone.
+            let least_ns = if was_attached { self.attaching_ns } else { 0 };
+            self.attaching_ns = took_ns.max(least_ns);
         }
     }
 
@@ -334,14 +373,17 @@ impl Recorder {
         (self.attaching_ns * 2).clamp(*LEAD_NS.start(), *LEAD_NS.end())
     }
 
-    /// Detaches the probe from all places.
-    fn detach(&mut self) {
-        if !std::mem::replace(&mut self.is_attached, false) {
-            return;
+    /// Detaches the probe from all places. No window is published from then on: those that are detached last may take
+    /// longer than until the next one.
+    fn detach(&mut self) -> Result<(), Error> {
+        self.is_published = false;
+        self.publish([RaiseWindow::default(); 2])?;
+        if std::mem::replace(&mut self.is_attached, false) {
+            let began_ns = monotonic_ns();
+            self.places.detach();
+            self.detaching_ns = monotonic_ns().saturating_sub(began_ns);
         }
-        let began_ns = monotonic_ns();
-        self.places.detach();
-        self.detaching_ns = monotonic_ns().saturating_sub(began_ns);
+        Ok(())
     }
 }
 

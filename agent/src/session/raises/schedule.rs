@@ -2,7 +2,8 @@
 //!
 //! As long as it costs less they are all recorded. Otherwise time is divided into blocks without gaps; in one window of
 //! each, at a random place of it, exceptions are recorded, and stand for those of the whole block: an estimate without
-//! bias, wherever the recording ends.
+//! bias, wherever the recording ends. Where the agent misses a window, the block has a later one, and is as much
+//! longer.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -42,7 +43,7 @@ pub(super) const CACHES_NS: u64 = 3_000;
 /// How much of the windows before a window counts in what the probe costs at present.
 const SPENT_BEFORE: f64 = 0.7;
 
-/// Most windows of a block.
+/// Most windows of a block, besides those that were missed.
 const MAX_WINDOWS: u64 = 400;
 
 /// What the work of the probe has cost the programs, in nanoseconds.
