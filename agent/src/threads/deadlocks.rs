@@ -86,6 +86,8 @@ impl Deadlocks {
             holders,
         } = &mut *state;
         let found = lock_holders(waiting, ids);
+        // Of those that were not found again it is not known.
+        holders.retain(|tid, _| !waiting.contains_key(tid));
         if holders.len().saturating_add(found.len()) > MAX_HOLDERS {
             holders.clear();
         }
@@ -322,17 +324,22 @@ mod tests {
     #[test]
     fn who_holds_a_lock_need_not_wait() {
         let deadlocks = Deadlocks::default();
+        let add = |waiting: &HashMap<u32, LockWaiter>| {
+            let waiting = waiting.iter().map(|(tid, it)| (*tid, it)).collect();
+            deadlocks.add(&waiting, &ids());
+        };
         // The last one says that the thread itself holds it, which it does not wait for.
-        let waiting = waiting(&[(1, 2), (3, 30), (4, 4)]);
-        deadlocks.add(
-            &waiting.iter().map(|(tid, it)| (*tid, it)).collect(),
-            &ids(),
-        );
+        let mut waiting = waiting(&[(1, 2), (3, 30), (4, 4)]);
+        add(&waiting);
         let holder = LockHolder {
             tid: 2,
             lock: "lock of 102".to_owned(),
         };
         assert_eq!(deadlocks.holders(), HashMap::from([(1, holder)]));
+        // In the next pass nobody is known to hold it.
+        waiting.get_mut(&1).unwrap().owner = None;
+        add(&waiting);
+        assert_eq!(deadlocks.holders(), HashMap::new());
     }
 
     #[test]

@@ -35,7 +35,7 @@ const MAX_NAMES: usize = 1024;
 /// Most locks with the same name whose names have their identities.
 const MAX_IDENTITIES: usize = 64;
 
-/// Most entries of dictionaries and objects of a process that are looked at in a second.
+/// Most that is looked at of a process in a second, as [`LockReader::MAX_ENTRIES`] counts it.
 const MAX_ENTRIES: u32 = 16_384;
 
 /// Entries that a look-up counts as besides, for what it reads in any case.

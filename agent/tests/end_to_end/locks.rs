@@ -63,7 +63,7 @@ fn every_type_of_lock_has_its_name() {
                 (thread.to_owned(), class_of(lock))
             })
             .collect();
-        assert_eq!(expected.len(), 23);
+        assert_eq!(expected.len(), 24);
         let folded = Capture::folded(target.pid(), "--event lock --idle -d 1.2");
         for (thread, lock) in &expected {
             // From 3.11 on with their classes.

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use agent_common::{maps::LockWait, record::WaitReason};
+use agent_common::{maps::LockWait, record::WaitReason, visit::ThreadVisit};
 
 use super::{Passer, reading::Read};
 use crate::threads::{
@@ -51,8 +51,8 @@ impl Passer {
         self.lock_waiters.insert(tid, LockWaiter { name, ..waiter });
     }
 
-    /// Records deadlocks, if they are wanted: of threads whose waits are proved and go on.
-    pub(super) fn find_deadlocks(&self) {
+    /// Records deadlocks, if they are wanted: of threads whose waits are proved and go on. `heads` are all threads.
+    pub(super) fn find_deadlocks(&self, heads: &[ThreadVisit]) {
         let Some(deadlocks) = &self.records.deadlocks else {
             return;
         };
@@ -73,16 +73,16 @@ impl Passer {
         let waiting = waiting.filter(|(tid, waiter)| waits(tid, waiter));
         let waiting: HashMap<_, _> = waiting.map(|(tid, waiter)| (*tid, waiter)).collect();
         if !waiting.is_empty() {
-            deadlocks.add(&waiting, &self.thread_ids());
+            deadlocks.add(&waiting, &self.thread_ids(heads));
         }
     }
 
-    /// The threads of processes that are open.
-    fn thread_ids(&self) -> ThreadIds {
-        let ids = self.threads.iter().filter_map(|(tid, known)| {
-            let process = self.processes.get(&known.visit.tgid)?;
-            let thread_id = process.thread_id(known.visit.thread_pointer);
-            Some(((known.visit.tgid, thread_id), *tid))
+    /// The threads of processes that are open. Those that have ended are not among them: others may have their ids.
+    fn thread_ids(&self, heads: &[ThreadVisit]) -> ThreadIds {
+        let ids = heads.iter().filter_map(|visit| {
+            let process = self.processes.get(&visit.tgid)?;
+            let thread_id = process.thread_id(visit.thread_pointer);
+            Some(((visit.tgid, thread_id), visit.tid))
         });
         ids.collect()
     }

@@ -165,6 +165,12 @@ def in_of_other_module():
         pass
 
 
+own_queue = types.ModuleType("own_queue")
+own_queue.of_queue = threading.Lock()
+# In a file that is called as one of Python's own.
+exec(compile("def in_own_queue():\n    with of_queue:\n        pass", "/srv/shop/queue.py", "exec"), vars(own_queue))
+
+
 def in_entry_of_variable(key):
     locks = {key: threading.Lock()}
     locks[key].acquire()
@@ -202,6 +208,9 @@ def wait_for_others():
     truth.start("in_class", registry.in_class)
     expect("in_of_other_module", "module.of_other", module.of_other)
     truth.start("in_of_other_module", in_of_other_module)
+    own_queue.of_queue.acquire()
+    expect("in_own_queue", "of_queue", own_queue.of_queue)
+    truth.start("in_own_queue", own_queue.in_own_queue)
     expect("in_entry_of_variable", 'locks["orders"]', module.of_other)
     truth.start("in_entry_of_variable", in_entry_of_variable, "orders")
 

@@ -7,7 +7,8 @@
 //! | module | `md_dict` |
 //! | dictionary, list, tuple | its table |
 //!
-//! Invariants: every table is read at once, and at most so many entries of it; they count against those that are left.
+//! Invariants: every table is read at once, and at most so many entries of it; objects, classes and entries count
+//! against those that are left, of which eight that are read at once count as one.
 
 use agent_common::{
     layout::{InstanceStyle, KeysStyle},
@@ -19,7 +20,8 @@ use super::{
     LockReader,
 };
 
-/// Most attributes of an object, most variables of a module, and most entries of a dictionary or items that are looked at.
+/// Most attributes of an object, most variables of a module, and most entries of a dictionary or items that are looked
+/// at.
 const MAX_ATTRIBUTES: u64 = 512;
 pub(super) const MAX_GLOBALS: u64 = 2048;
 const MAX_ITEMS: usize = 512;
@@ -28,8 +30,10 @@ const MAX_ITEMS: usize = 512;
 const MAX_MEMBERS: u64 = 32;
 const MAX_CLASSES: usize = 16;
 
-/// Entries that an object counts as besides those that it has, and how many of a table count as one: they are read at once.
+/// Entries that an object counts as besides those that it has, a class, and how many of a table count as one: they are
+/// read at once.
 const OBJECT: u32 = 4;
+const CLASS: u32 = 2;
 const AT_ONCE: u64 = 8;
 
 /// `Py_TPFLAGS_…`: of all versions but the first two.
@@ -93,9 +97,10 @@ enum Attributes {
 }
 
 impl<M: UserMemory> LockReader<'_, M> {
-    /// What an object refers to; with `all` also what modules, classes and lists do, and what an instance has of its class.
+    /// What an object refers to; with `all` also what modules, classes and lists do, and what an instance has of its
+    /// class.
     pub(super) fn entries(&mut self, object: UserAddr, all: bool) -> Vec<Entry> {
-        self.entries_left = self.entries_left.saturating_sub(OBJECT);
+        self.take(OBJECT);
         let Some(flags) = self.flags(object) else {
             return Vec::new();
         };
@@ -160,6 +165,9 @@ impl<M: UserMemory> LockReader<'_, M> {
             None => Vec::new(),
         };
         for class in self.heap_classes(class) {
+            if !self.take(CLASS) {
+                break;
+            }
             entries.extend(self.slots(class, object, part));
         }
         entries
@@ -244,7 +252,7 @@ impl<M: UserMemory> LockReader<'_, M> {
                 0x100..=0xffff => 2,
                 _ => 4,
             };
-            (40 + size.checked_mul(width)?, head.word(32), 24)
+            (size.checked_mul(width)?.checked_add(40)?, head.word(32), 24)
         } else {
             let entry_bytes = if head.byte(10) == 0 { 24 } else { 16 };
             (32 + (1 << (head.byte(9) & 31)), head.word(24), entry_bytes)
@@ -290,6 +298,9 @@ impl<M: UserMemory> LockReader<'_, M> {
     fn of_classes(&mut self, class: UserAddr) -> Vec<Entry> {
         let mut entries = Vec::new();
         for class in self.heap_classes(class) {
+            if !self.take(CLASS) {
+                break;
+            }
             let variables = class.field(self.layout.object.class_dict_offset - DICT_BEFORE);
             let variables = self.memory.word(variables).unwrap_or(0);
             let part = Part::Attribute(class);
@@ -323,7 +334,9 @@ impl<M: UserMemory> LockReader<'_, M> {
         if !members.could_be_structure() {
             return slots;
         }
+        let mut looked_at = 0;
         for nth in 0..MAX_MEMBERS {
+            looked_at = nth + 1;
             let member = behind(members, nth * MEMBER_BYTES);
             let word = |offset| self.memory.word(member.field(offset)).unwrap_or(0);
             let (name, offset) = (word(0), word(MEMBER_OFFSET));
@@ -340,7 +353,7 @@ impl<M: UserMemory> LockReader<'_, M> {
                 });
             }
         }
-        self.count(slots.len() as u64);
+        self.count(looked_at);
         slots
     }
 
@@ -387,14 +400,20 @@ impl<M: UserMemory> LockReader<'_, M> {
             .then(|| self.memory.word(flags).ok())?
     }
 
+    /// Counts what takes as long as so many entries; whether there were any left.
+    fn take(&mut self, entries: u32) -> bool {
+        let were_left = self.entries_left > 0;
+        self.entries_left = self.entries_left.saturating_sub(entries);
+        were_left
+    }
+
     /// Counts so many entries, which are read at once; [`None`] where there are none, or none are left.
     fn count(&mut self, entries: u64) -> Option<u64> {
-        if entries == 0 || self.entries_left == 0 {
+        if entries == 0 {
             return None;
         }
         let counted = u32::try_from(entries.div_ceil(AT_ONCE)).unwrap_or(u32::MAX);
-        self.entries_left = self.entries_left.saturating_sub(counted);
-        Some(entries)
+        self.take(counted).then_some(entries)
     }
 }
 

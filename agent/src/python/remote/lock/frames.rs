@@ -51,8 +51,8 @@ impl<M: UserMemory> LockReader<'_, M> {
         })
     }
 
-    /// The next frame, from the leaf on, that is none of the interpreter's own; [`None`] at the end, or where one cannot
-    /// be read.
+    /// The next frame, from the leaf on, that is none of the interpreter's own; [`None`] at the end, or where one
+    /// cannot be read.
     pub(super) fn next_frame(&self, frames: &mut Frames) -> Option<Frame> {
         while frames.left > 0 && frames.next.could_be_structure() {
             frames.left -= 1;
@@ -118,8 +118,8 @@ impl<M: UserMemory> LockReader<'_, M> {
         first.could_be_structure().then_some(first)
     }
 
-    /// The variables of a frame that have values; of those of enclosing functions, and those that inner functions have too,
-    /// what their cells have.
+    /// The variables of a frame that have values; of those of enclosing functions, and those that inner functions have
+    /// too, what their cells have.
     pub(super) fn variables(&mut self, frame: &Frame) -> Vec<Variable> {
         let names = self.variable_names(frame);
         let locals = frame.address.field(self.layout.frame.locals);
@@ -141,7 +141,8 @@ impl<M: UserMemory> LockReader<'_, M> {
 
     /// The names of the variables of a frame, in the order of their values.
     fn variable_names(&self, frame: &Frame) -> Vec<UserAddr> {
-        // From 3.11 on `co_localsplusnames`; before `co_varnames`, `co_cellvars` and `co_freevars`, which follow `co_names`.
+        // From 3.11 on `co_localsplusnames`; before `co_varnames`, `co_cellvars` and `co_freevars`, which follow
+        // `co_names`.
         let offsets: &[u16] = if self.layout.code.bytecode == ABSENT {
             let names = self.names_offset();
             &[names + 8, names + 24, names + 16]
@@ -157,8 +158,8 @@ impl<M: UserMemory> LockReader<'_, M> {
         names
     }
 
-    /// The names that the code of a frame mentions, of attributes and variables of its module. They are interned, as those
-    /// are.
+    /// The names that the code of a frame mentions, of attributes and variables of its module. They are interned, as
+    /// those are.
     pub(super) fn mentioned(&self, frame: &Frame) -> Vec<UserAddr> {
         let tuple = frame.code.field(self.names_offset());
         let tuple = self.memory.word(tuple).unwrap_or(0);

@@ -9,13 +9,13 @@
 //! | a mutex of the C library | in the mutex |
 //! | a condition variable of the C library with musl, or one of a C function that lasts for one call | on the waiting thread's stack, and nothing says [for what](LockWord::OnOwnStack) |
 //!
-//! `Condition`, `Semaphore`, `Event`, `Barrier`, `Queue`, `Future` and `Thread.join` wait for a lock that is
-//! made for each wait. There the frames of Python's own modules nearest the leaf tell: the first variable of the
-//! outermost of them is the object. That of `Thread.join` has the name of the thread: as of the other threads, read from its
+//! `Condition`, `Semaphore`, `Event`, `Barrier`, `Queue`, `Future` and `Thread.join` wait for a lock that is made for
+//! each wait. There the frames of Python's own modules nearest the leaf tell: the first variable of the outermost of
+//! them is the object. That of `Thread.join` has the name of the thread: as of the other threads, read from its
 //! attribute `_name`.
 //!
-//! Its name is that of a variable that refers to it: [what leads](names) from the variables of the calling functions and of
-//! their modules to it, by attributes and entries. All were read, so that a name is proved; there may be others.
+//! Its name is that of a variable that refers to it: [what leads](names) from the variables of the calling functions
+//! and of their modules to it, by attributes and entries. All were read, so that a name is proved; there may be others.
 //!
 //! Invariants: every read is bounded; what cannot be read has no name.
 
@@ -77,6 +77,8 @@ pub struct Lock {
     operands: Vec<UserAddr>,
     /// The frames of its callers, the newest first.
     callers: Vec<Frame>,
+    /// The newest one, if it is of Python's own modules, whose variables mostly have better names elsewhere.
+    internal_caller: Option<Frame>,
 }
 
 impl Lock {
@@ -93,6 +95,7 @@ impl Lock {
             is_object: false,
             operands: Vec::new(),
             callers: Vec::new(),
+            internal_caller: None,
         }
     }
 
@@ -124,7 +127,8 @@ pub struct LockReader<'a, M> {
 }
 
 impl<'a, M: UserMemory> LockReader<'a, M> {
-    /// Most entries of dictionaries and objects that are looked at for a name.
+    /// Most that is looked at for a name: objects, classes, and entries of dictionaries and objects, of which eight
+    /// that are read at once count as one.
     pub const MAX_ENTRIES: u32 = 4096;
 
     /// Reads `memory`, of an interpreter with this layout.
@@ -149,13 +153,14 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
         if lock.is_on_own_stack {
             // No variable refers to it.
             lock.callers.clear();
+            lock.internal_caller = None;
             lock.operands.clear();
         }
         lock
     }
 
-    /// Finds out by the frames of a thread which object the lock is, and who may have a variable that refers to it. Returns
-    /// what the thread waits for, if its frames say that.
+    /// Finds out by the frames of a thread which object the lock is, and who may have a variable that refers to it.
+    /// Returns what the thread waits for, if its frames say that.
     fn find_object(&mut self, state: UserAddr, lock: &mut Lock) -> Option<Awaited> {
         let mut frames = self.frames(state, MAX_FRAMES).ok()?;
         let mut awaited = None;
@@ -175,11 +180,16 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
                     lock.set_object(first, Some(class));
                     awaited = here;
                 }
-            } else if !self.is_internal(&frame) {
-                if lock.callers.is_empty() && !lock.is_object {
+            } else {
+                let is_first = lock.callers.is_empty() && lock.internal_caller.is_none();
+                if is_first && !lock.is_object {
                     lock.operands = self.operands(&frame).unwrap_or_default();
                 }
-                lock.callers.push(frame);
+                if !self.is_internal(&frame) {
+                    lock.callers.push(frame);
+                } else if is_first {
+                    lock.internal_caller = Some(frame);
+                }
             }
         }
         awaited
@@ -304,6 +314,8 @@ mod tests {
             read(&|address| address);
             read(&|address| address + 8);
             read(&|_| u64::MAX);
+            // As the size of a table overflows when what is before that is added.
+            read(&|_| u64::MAX / 4);
             read(&|address| address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 9 & !7);
         }
     }

@@ -17,6 +17,7 @@ use agent_common::memory::{UserAddr, UserMemory};
 use super::{
     Lock, LockReader,
     entries::{Entry, Key, MAX_GLOBALS, Part},
+    frame::Frame,
     frames::Variable,
 };
 
@@ -24,7 +25,8 @@ use super::{
 const MAX_PLACES: usize = 512;
 const MAX_INNER: usize = 64;
 
-/// Most objects on the way from a variable to a lock that is no variable itself: by names that the code mentions, and by any.
+/// Most objects on the way from a variable to a lock that is no variable itself: by names that the code mentions, and
+/// by any.
 const MENTIONED_DEPTH: u32 = 4;
 const DEPTH: u32 = 2;
 
@@ -55,8 +57,8 @@ struct Place {
 }
 
 impl<M: UserMemory> LockReader<'_, M> {
-    /// The name of a variable that refers to a lock, and how many entries of dictionaries and objects were looked
-    /// at: at most [`Self::MAX_ENTRIES`]. Finds out which object the lock is where that is not known yet.
+    /// The name of a variable that refers to a lock, and how much was looked at: at most [`Self::MAX_ENTRIES`]. Finds
+    /// out which object the lock is where that is not known yet.
     pub fn name(&mut self, lock: &mut Lock) -> (Option<String>, u32) {
         self.entries_left = Self::MAX_ENTRIES;
         let name = self.variable(lock);
@@ -65,13 +67,21 @@ impl<M: UserMemory> LockReader<'_, M> {
 
     fn variable(&mut self, lock: &mut Lock) -> Option<String> {
         self.find_operand(lock);
+        let callers = std::mem::take(&mut lock.callers);
+        let internal = lock.internal_caller.take();
+        self.variable_of(lock, &callers)
+            .or_else(|| self.variable_of(lock, internal.as_slice()))
+    }
+
+    /// The same, by the variables of these functions.
+    fn variable_of(&mut self, lock: &mut Lock, callers: &[Frame]) -> Option<String> {
         let mut mentioned = HashSet::new();
         let mut scopes = Vec::new();
-        for frame in std::mem::take(&mut lock.callers) {
-            mentioned.extend(self.mentioned(&frame).into_iter().map(|name| name.0));
+        for frame in callers {
+            mentioned.extend(self.mentioned(frame).into_iter().map(|name| name.0));
             scopes.push(Scope {
-                variables: self.variables(&frame),
-                globals: self.globals(&frame).unwrap_or(UserAddr(0)),
+                variables: self.variables(frame),
+                globals: self.globals(frame).unwrap_or(UserAddr(0)),
             });
         }
         // It may be an argument, or another variable.
@@ -82,8 +92,8 @@ impl<M: UserMemory> LockReader<'_, M> {
             .or_else(|| self.search(lock, &scopes, None))
     }
 
-    /// Finds out which object the lock is by what the function that waits has on its value stack: the lock, or a method of
-    /// it. Some have their word within.
+    /// Finds out which object the lock is by what the function that waits has on its value stack: the lock, or a method
+    /// of it. Some have their word within.
     fn find_operand(&mut self, lock: &mut Lock) {
         let operands = std::mem::take(&mut lock.operands);
         if lock.is_object || lock.is_on_own_stack {

@@ -4,11 +4,14 @@ use agent_common::memory::{UserAddr, UserMemory};
 
 use super::{Lock, LockReader};
 
-/// The classes of a lock that says who holds it, and what the attribute of the ones that are written in Python is called: in 2.7,
-/// and later where the one in C is missing.
+/// The classes of a lock that says who holds it, and what the attribute of the ones that are written in Python is
+/// called: in 2.7, and later where the one in C is missing.
 const IN_C: &str = "_thread.RLock";
 const IN_PYTHON: &str = "_RLock";
 const OWNERS: [&str; 2] = ["_RLock__owner", "_owner"];
+
+/// Most attributes that are looked at, as [`LockReader::MAX_ENTRIES`] counts them: it has five.
+const MAX_ENTRIES: u32 = 16;
 
 impl<M: UserMemory> LockReader<'_, M> {
     /// `pthread_self()` of the thread that holds a lock, where the lock says who does: an `RLock`.
@@ -29,7 +32,7 @@ impl<M: UserMemory> LockReader<'_, M> {
 
     /// The attribute with the owner, an integer, or `None` when nobody holds the lock.
     fn owner_attribute(&mut self, object: UserAddr) -> Option<u64> {
-        self.entries_left = Self::MAX_ENTRIES;
+        self.entries_left = MAX_ENTRIES;
         for entry in self.attributes(object) {
             let name = self.key_text(entry.key);
             if name.is_some_and(|name| OWNERS.contains(&&*name)) {
