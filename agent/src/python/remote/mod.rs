@@ -6,6 +6,7 @@
 //! Invariants: the process is never stopped, so the stack of a running thread may be torn, and
 //! [`ThreadStack::end`] is the status of its walk; every read has a limit.
 
+mod class_flags;
 mod code;
 mod error;
 mod instruction;

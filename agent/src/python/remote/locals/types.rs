@@ -11,24 +11,13 @@ use agent_common::{
 };
 
 use super::{
-    super::structure::{Structure, read_bytes},
+    super::{
+        class_flags::{BYTES, DICT, FAMILIES, HEAP, INTEGER, LIST, READY, SHORT, TEXT, TUPLE},
+        structure::{Structure, read_bytes},
+    },
     collections,
 };
 use crate::python::text;
-
-/// `Py_TPFLAGS_HEAPTYPE` and `Py_TPFLAGS_READY`.
-const HEAP: u64 = 1 << 9;
-const READY: u64 = 1 << 12;
-
-/// `Py_TPFLAGS_*_SUBCLASS`: of `int` in 2.7, then `int`, `list`, `tuple`, `bytes`, `str`, `dict`, exceptions, classes.
-const SHORT: u64 = 1 << 23;
-const INTEGER: u64 = 1 << 24;
-const LIST: u64 = 1 << 25;
-const TUPLE: u64 = 1 << 26;
-const BYTES: u64 = 1 << 27;
-const TEXT: u64 = 1 << 28;
-const DICT: u64 = 1 << 29;
-const FAMILIES: u64 = 0xff << 24;
 
 /// `tp_dict`, after `tp_flags`.
 const DICT_AFTER_FLAGS: u16 = 96;

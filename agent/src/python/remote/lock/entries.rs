@@ -16,7 +16,12 @@ use agent_common::{
 };
 
 use super::{
-    super::structure::{Structure, behind},
+    super::{
+        class_flags::{
+            BYTES, DICT, HEAP, INLINE_VALUES, INTEGER, LIST, MANAGED_DICT, TEXT, TUPLE, TYPE,
+        },
+        structure::{Structure, behind},
+    },
     LockReader,
 };
 
@@ -36,16 +41,8 @@ const OBJECT: u32 = 4;
 const CLASS: u32 = 2;
 const AT_ONCE: u64 = 8;
 
-/// `Py_TPFLAGS_…`: of all versions but the first two.
-const INLINE_VALUES: u64 = 1 << 2;
-const MANAGED_DICT: u64 = 1 << 4;
-const HEAP_TYPE: u64 = 1 << 9;
-const LIST: u64 = 1 << 25;
-const TUPLE: u64 = 1 << 26;
-const DICT: u64 = 1 << 29;
-const TYPE: u64 = 1 << 31;
-/// Integers and strings.
-const PLAIN: u64 = 1 << 24 | 1 << 27 | 1 << 28;
+/// Classes whose instances refer to nothing.
+const PLAIN: u64 = INTEGER | BYTES | TEXT;
 
 /// Bytes from `tp_dictoffset` back to `tp_members` and to `tp_dict`, and on to `tp_mro`.
 const MEMBERS_BEFORE: u16 = 48;
@@ -140,7 +137,7 @@ impl<M: UserMemory> LockReader<'_, M> {
             }));
         }
         if all
-            && flags & HEAP_TYPE != 0
+            && flags & HEAP != 0
             && let Some(class) = self.class(object)
         {
             entries.extend(self.of_classes(class));
@@ -314,7 +311,7 @@ impl<M: UserMemory> LockReader<'_, M> {
         let fields = &self.layout.object;
         let is_heap_type = |class: UserAddr| {
             let flags = self.memory.word(class.field(fields.class_flags()));
-            class.could_be_structure() && flags.is_ok_and(|flags| flags & HEAP_TYPE != 0)
+            class.could_be_structure() && flags.is_ok_and(|flags| flags & HEAP != 0)
         };
         if !is_heap_type(class) {
             return Vec::new();

@@ -1,7 +1,7 @@
 //! The frames of a thread that waits.
 
 use agent_common::{
-    layout::{ABSENT, InstanceStyle, RunStyle},
+    layout::{ABSENT, RunStyle},
     memory::{Fault, UserAddr, UserMemory},
 };
 
@@ -172,7 +172,7 @@ impl<M: UserMemory> LockReader<'_, M> {
         if code.bytecode != ABSENT {
             // After `ob_size` and `co_consts`.
             object.class + 8 + 16
-        } else if object.instance == InstanceStyle::OPAQUE {
+        } else if self.is_2_7() {
             // After `co_argcount`, `co_nlocals`, `co_stacksize`, `co_flags`, `co_code` and `co_consts`.
             object.class + 8 + 32
         } else {
@@ -186,7 +186,7 @@ impl<M: UserMemory> LockReader<'_, M> {
         let (layout, code) = (self.layout, &self.layout.code);
         let size = if code.bytecode != ABSENT {
             code.first_line.saturating_sub(4)
-        } else if layout.object.instance == InstanceStyle::OPAQUE {
+        } else if self.is_2_7() {
             layout.object.class + 8 + 8
         } else {
             code.first_line.saturating_sub(8)

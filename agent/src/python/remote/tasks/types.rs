@@ -5,13 +5,12 @@ use std::collections::HashMap;
 use agent_common::memory::{UserAddr, UserMemory};
 
 use super::{
-    super::structure::{Structure, behind},
+    super::{
+        class_flags::{INTEGER, TEXT},
+        structure::{Structure, behind},
+    },
     layout::TaskLayout,
 };
-
-/// `Py_TPFLAGS_LONG_SUBCLASS` and `Py_TPFLAGS_UNICODE_SUBCLASS`.
-const NUMBER: u64 = 1 << 24;
-const TEXT: u64 = 1 << 28;
 
 /// Objects that have a frame, by the names of their classes.
 const COROUTINES: [&[u8]; 3] = [b"coroutine", b"generator", b"async_generator"];
@@ -107,7 +106,7 @@ fn read<M: UserMemory>(memory: &M, layout: &TaskLayout, address: UserAddr) -> Op
             Kind::Other
         },
         object_bytes,
-        is_number: flags & NUMBER != 0,
+        is_number: flags & INTEGER != 0,
         is_text: flags & TEXT != 0,
     })
 }
