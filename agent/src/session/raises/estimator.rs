@@ -177,8 +177,7 @@ impl Estimator {
     fn own_ns(&self, seen: &Seen) -> (f64, f64) {
         let cpu_ns = seen.window.cpu_ns as f64;
         let least = cpu_ns / MAX_SLOWDOWN as f64;
-        let caches_ns = seen.work.raises as f64 * CACHES_NS as f64;
-        let cost = seen.work.ns as f64 + seen.work.runs as f64 * self.idle_run_ns;
+        let (cost, caches_ns) = self.cost_ns(seen.work);
         let Some(run_ns) = self.own_run_ns() else {
             let cost = cost + caches_ns;
             return ((cpu_ns - cost).max(least), cost);
@@ -192,12 +191,16 @@ impl Estimator {
         (by_runs.clamp(most - caches_ns, most), cost + caches_ns)
     }
 
+    /// What the work of the probe has cost, as measured, and what it may have cost by the caches, in nanoseconds.
+    fn cost_ns(&self, work: RaiseCounts) -> (f64, f64) {
+        let measured = work.ns as f64 + work.runs as f64 * self.idle_run_ns;
+        (measured, work.raises as f64 * CACHES_NS as f64)
+    }
+
     /// Compares a window, in which programs had this CPU time of their own, with the rest of its block.
     fn compare(&mut self, seen: &Seen, own_ns: f64) {
-        let outside_ns = seen.outside.ns as f64
-            + seen.outside.runs as f64 * self.idle_run_ns
-            + seen.outside.raises as f64 * CACHES_NS as f64;
-        let other_ns = (seen.other.cpu_ns as f64 - outside_ns).max(0.0);
+        let (cost, caches_ns) = self.cost_ns(seen.outside);
+        let other_ns = (seen.other.cpu_ns as f64 - cost - caches_ns).max(0.0);
         let windows = seen.other.ns as f64 / seen.window.ns.max(1) as f64;
         let cpu_ns = seen.window.cpu_ns as f64;
         // As much is forgotten as is learned.

@@ -295,8 +295,7 @@ impl Recorder {
         if !std::mem::take(&mut self.is_published) && monotonic_ns() >= start_ns {
             return Ok(Ok(None));
         }
-        let weight = self.estimator.weight(block.windows);
-        self.publish([block.window(weight), RaiseWindow::default()])?;
+        let weight = self.publish_block(block)?;
         let Ok(idle) = self.measure(start_ns.saturating_sub(PUBLISHING_NS), stopped)? else {
             self.end_in(block);
             return Ok(Err(Stopped));
@@ -305,9 +304,7 @@ impl Recorder {
             return Ok(Ok(Some(weight)));
         }
         self.estimator.note_idle(idle);
-        let weight = self.estimator.weight(block.windows);
-        self.publish([block.window(weight), RaiseWindow::default()])?;
-        Ok(Ok(Some(weight)))
+        Ok(Ok(Some(self.publish_block(block)?)))
     }
 
     /// A block that begins at a time.
@@ -321,6 +318,13 @@ impl Recorder {
         // The probe is attached by now.
         let earliest_ns = monotonic_ns() + LEAD_NS.start();
         block.moved(earliest_ns, &self.spending, |below| fastrand::u64(..below))
+    }
+
+    /// Publishes the window of a block alone; returns the weight of its exceptions.
+    fn publish_block(&mut self, block: &Block) -> Result<f64, Error> {
+        let weight = self.estimator.weight(block.windows);
+        self.publish([block.window(weight), RaiseWindow::default()])?;
+        Ok(weight)
     }
 
     fn publish(&mut self, windows: [RaiseWindow; 2]) -> Result<(), Error> {
