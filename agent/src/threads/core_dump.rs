@@ -337,6 +337,7 @@ impl<S: Source> Reader<'_, S> {
                 switches: 0,
                 lock: lock.address,
                 owner: reader.owner(&lock),
+                owned: None,
                 entered: reader.entered(state),
                 name: name.clone(),
             };

@@ -13,6 +13,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use super::locks::FoundLock;
 use crate::python::remote::EnteredLock;
 
 /// Most deadlocks that are remembered, and most threads that wait for locks that others hold.
@@ -71,6 +72,8 @@ pub(super) struct LockWaiter {
     pub(super) lock: u64,
     /// `pthread_self()` of the thread that holds the lock, if the lock says that.
     pub(super) owner: Option<u64>,
+    /// The lock by which its owner is read anew, if it has said who that is.
+    pub(super) owned: Option<FoundLock>,
     /// The locks that the thread has entered.
     pub(super) entered: Vec<EnteredLock>,
     /// The name of the lock.
@@ -234,6 +237,7 @@ mod tests {
             switches: 7,
             lock: 0x1000 + owner,
             owner: Some(owner),
+            owned: None,
             entered: Vec::new(),
             name: format!("lock of {owner}"),
         }

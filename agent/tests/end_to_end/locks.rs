@@ -270,6 +270,23 @@ fn a_deadlock_is_a_line_that_names_the_threads_and_their_locks() {
     });
 }
 
+/// It would be one if the lock still belonged to the thread that had it when the last one began to wait.
+#[test]
+fn a_lock_that_was_handed_on_is_in_no_deadlock() {
+    let _machine = machine::shared();
+    machine::for_each_representative_that(has_thread_names, |interpreter| {
+        let target = Target::start(interpreter, "lock_handed_on");
+        let pid = target.pid().to_string();
+        let capture = Capture::run(&["lock", "--pid", &pid, "-d", "7"]);
+        capture.assert_success();
+        let table = String::from_utf8(capture.output).unwrap();
+        assert!(!table.contains("Deadlock"), "{table}");
+        // Both wait in the end.
+        assert!(table.contains("Bank.other (RLock at 0x"), "{table}");
+        assert!(table.contains("Bank.handed_on (RLock at 0x"), "{table}");
+    });
+}
+
 fn assert_names_deadlock(table: &str, class: &str) {
     let deadlocks: Vec<_> = table
         .lines()

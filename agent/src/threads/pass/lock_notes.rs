@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use agent_common::{maps::LockWait, record::WaitReason, visit::ThreadVisit};
 
-use super::{Passer, reading::Read};
+use super::{PassError, Passer, reading::Read};
 use crate::threads::{
     deadlocks::{LockWaiter, ThreadIds},
     known_thread::Shown,
@@ -52,29 +52,72 @@ impl Passer {
     }
 
     /// Records deadlocks, if they are wanted: of threads whose waits are proved and go on. `heads` are all threads.
-    pub(super) fn find_deadlocks(&self, heads: &[ThreadVisit]) {
-        let Some(deadlocks) = &self.records.deadlocks else {
-            return;
-        };
-        let waits = |tid: &u32, waiter: &LockWaiter| {
-            self.threads.get(tid).is_some_and(|known| {
-                let waits = matches!(
-                    known.shown,
-                    Shown::Waiting(WaitReason::LOCK | WaitReason::STOPPED)
-                );
-                waits
-                    && known.reason == WaitReason::LOCK
-                    && known.stack.is_some()
-                    && known.visit.switches == waiter.switches
-                    && known.visit.tgid == waiter.process
-            })
-        };
-        let waiting = self.lock_waiters.iter();
-        let waiting = waiting.filter(|(tid, waiter)| waits(tid, waiter));
-        let waiting: HashMap<_, _> = waiting.map(|(tid, waiter)| (*tid, waiter)).collect();
-        if !waiting.is_empty() {
+    ///
+    /// # Errors
+    ///
+    /// When the thread was given up.
+    pub(super) fn find_deadlocks(&mut self, heads: &[ThreadVisit]) -> Result<(), PassError> {
+        if self.records.deadlocks.is_none() {
+            return Ok(());
+        }
+        let waiters = self.lock_waiters.iter();
+        let waiting: Vec<u32> = waiters
+            .filter(|(tid, waiter)| self.goes_on(**tid, waiter))
+            .map(|(tid, _)| *tid)
+            .collect();
+        for tid in &waiting {
+            self.read_owner_again(*tid)?;
+        }
+        let waiting: HashMap<u32, &LockWaiter> = waiting
+            .iter()
+            .filter_map(|tid| Some((*tid, self.lock_waiters.get(tid)?)))
+            .collect();
+        if let Some(deadlocks) = &self.records.deadlocks
+            && !waiting.is_empty()
+        {
             deadlocks.add(&waiting, &self.thread_ids(heads));
         }
+        Ok(())
+    }
+
+    /// Whether the wait that was noted of a thread goes on.
+    fn goes_on(&self, tid: u32, waiter: &LockWaiter) -> bool {
+        self.threads.get(&tid).is_some_and(|known| {
+            let waits = matches!(
+                known.shown,
+                Shown::Waiting(WaitReason::LOCK | WaitReason::STOPPED)
+            );
+            waits
+                && known.reason == WaitReason::LOCK
+                && known.stack.is_some()
+                && known.visit.switches == waiter.switches
+                && known.visit.tgid == waiter.process
+        })
+    }
+
+    /// Reads anew who holds the lock for which a thread waits, if the lock says that: it may have been given to another of
+    /// the threads that wait for it, without this one having run.
+    fn read_owner_again(&mut self, tid: u32) -> Result<(), PassError> {
+        let Self {
+            shared,
+            walker,
+            processes,
+            lock_waiters,
+            ..
+        } = self;
+        let Some(waiter) = lock_waiters.get_mut(&tid) else {
+            return Ok(());
+        };
+        let process = processes.get(&waiter.process);
+        if let Some((process, lock)) = process.zip(waiter.owned) {
+            waiter.owner = shared.read(self.turn, waiter.process, || {
+                if process.memory.is_snapshot() {
+                    process.memory.clear();
+                }
+                process.lock_owner(lock, walker.scratch())
+            })?;
+        }
+        Ok(())
     }
 
     /// The threads of processes that are open. Those that have ended are not among them: others may have their ids.

@@ -116,13 +116,17 @@ impl Passer {
         };
         let lock = lock.map(|lock| process.look_up_lock(lock, walker.scratch()));
         let is_wanted = wanted_records.deadlocks.is_some();
-        let lock_waiter = lock.filter(|_| is_wanted).map(|lock| LockWaiter {
-            process: visit.tgid,
-            switches: visit.switches,
-            lock: lock.address(),
-            owner: process.lock_owner(lock, walker.scratch()),
-            entered: process.entered_locks(thread_id, walker.scratch()),
-            name: String::new(),
+        let lock_waiter = lock.filter(|_| is_wanted).map(|lock| {
+            let owner = process.lock_owner(lock, walker.scratch());
+            LockWaiter {
+                process: visit.tgid,
+                switches: visit.switches,
+                lock: lock.address(),
+                owner,
+                owned: owner.and(Some(lock)),
+                entered: process.entered_locks(thread_id, walker.scratch()),
+                name: String::new(),
+            }
         });
         let is_due = is_complete && monotonic_ns() >= known.name_due_ns;
         if is_due && process.memory.is_snapshot() {
