@@ -18,6 +18,7 @@ mod name;
 mod stack;
 mod stop_the_world;
 mod structure;
+mod table;
 mod target;
 pub mod tasks;
 mod thread_stack;

@@ -4,11 +4,14 @@
 //! as are wanted.
 
 use agent_common::{
-    layout::{InstanceStyle, KeysStyle, Layout},
+    layout::{InstanceStyle, Layout},
     memory::{Fault, UserAddr, UserMemory},
 };
 
-use super::super::structure::{Structure, behind, read_bytes};
+use super::super::{
+    structure::{Structure, behind, read_bytes},
+    table::{self, MAX_SIZE, Table, addresses, body},
+};
 use crate::python::variables::VariableFacts;
 
 /// Most entries of a table that are looked at, many of which may be unused.
@@ -16,9 +19,6 @@ const MAX_SCANNED: u64 = 1 << 16;
 
 /// Entries that are read at once.
 const AT_ONCE: u64 = 256;
-
-/// More items than any container has.
-const MAX_SIZE: u64 = 1 << 44;
 
 /// The hash of an entry of a set that was removed.
 const REMOVED: u64 = u64::MAX;
@@ -51,13 +51,8 @@ pub(super) fn list<M: UserMemory>(
     object: UserAddr,
     most: usize,
 ) -> Result<Items, Fault> {
-    let head = Structure::read(memory, body(layout, object)?, 24)?;
-    let [size, items, allocated] = [0, 8, 16].map(|offset| head.word(offset));
-    // While it is sorted it is empty.
-    if size > 0 && size > allocated {
-        return Err(Fault);
-    }
-    array(memory, UserAddr(items), size, most)
+    let (start, size) = table::list(memory, body(layout, object)?)?;
+    array(memory, start, size, most)
 }
 
 fn array<M: UserMemory>(
@@ -66,18 +61,10 @@ fn array<M: UserMemory>(
     size: u64,
     most: usize,
 ) -> Result<Items, Fault> {
-    if size > MAX_SIZE {
-        return Err(Fault);
-    }
-    let count = size.min(most as u64);
-    let mut entries = Vec::new();
-    if count > 0 {
-        let items = Structure::read(memory, start, count * 8)?;
-        entries.extend((0..count).map(|nth| [items.word(nth * 8), 0]));
-    }
+    let found = addresses(memory, start, size, most)?;
     Ok(Items {
-        entries,
-        is_cut: size > count,
+        is_cut: size > found.len() as u64,
+        entries: found.into_iter().map(|item| [item.0, 0]).collect(),
     })
 }
 
@@ -102,57 +89,11 @@ pub(super) fn dictionary<M: UserMemory>(
     }
     let keys = UserAddr(memory.word(object.field(fields.dict_keys))?);
     let values = memory.word(object.field(fields.dict_values))?;
-    let head = Structure::read(memory, keys, 40)?;
-    let (index, count, entry_bytes) = if fields.keys == KeysStyle::SIZE {
-        let size = head.word(8);
-        let width = match size {
-            0..=0xff => 1,
-            0x100..=0xffff => 2,
-            0x1_0000..=0xffff_ffff => 4,
-            _ => return Err(Fault),
-        };
-        let count = head.word(32);
-        if count > size {
-            return Err(Fault);
-        }
-        (40 + size * width, count, 24)
-    } else {
-        let (size, index_bytes) = (head.byte(8), head.byte(9));
-        let count = head.word(24);
-        let is_size = size < 44 && (size..=size + 3).contains(&index_bytes);
-        if !is_size || count > 1 << size {
-            return Err(Fault);
-        }
-        let entry_bytes = if head.byte(10) == 0 { 24 } else { 16 };
-        (32 + (1 << index_bytes), count, entry_bytes)
-    };
-    let table = behind(keys, index);
+    let table = Table::of_keys(memory, layout, keys)?;
     if values == 0 {
-        let table = Table {
-            start: table,
-            count,
-            entry_bytes,
-        };
-        return table.pairs(memory, used, most, entry_bytes - 16);
+        return table.pairs(memory, used, most);
     }
-    split(
-        memory,
-        layout,
-        UserAddr(values),
-        table,
-        count,
-        entry_bytes,
-        used,
-        most,
-    )
-}
-
-/// A table of entries.
-struct Table {
-    start: UserAddr,
-    /// Its entries, also unused ones.
-    count: u64,
-    entry_bytes: u64,
+    split(memory, layout, UserAddr(values), &table, used, most)
 }
 
 impl Table {
@@ -195,14 +136,9 @@ impl Table {
         })
     }
 
-    /// The keys with a value, each before its value, the first of them `key` bytes into the table.
-    fn pairs<M: UserMemory>(
-        &self,
-        memory: &M,
-        used: u64,
-        most: usize,
-        key: u64,
-    ) -> Result<Items, Fault> {
+    /// The keys with a value, each before its value.
+    fn pairs<M: UserMemory>(&self, memory: &M, used: u64, most: usize) -> Result<Items, Fault> {
+        let key = self.key_offset();
         self.items(memory, used, most, |entries, entry| {
             let pair = [entries.word(entry + key), entries.word(entry + key + 8)];
             (!pair.contains(&0)).then_some(pair)
@@ -211,22 +147,20 @@ impl Table {
 }
 
 /// A dictionary of an instance, whose keys are those of its class and whose values stand apart.
-#[expect(clippy::too_many_arguments, reason = "what was read of a dictionary")]
 fn split<M: UserMemory>(
     memory: &M,
     layout: &Layout,
     values: UserAddr,
-    table: UserAddr,
-    count: u64,
-    entry_bytes: u64,
+    table: &Table,
     used: u64,
     most: usize,
 ) -> Result<Items, Fault> {
+    let count = table.count;
     let most_values = u8::try_from(count).map_err(|_| Fault)?;
     if used > count {
         return Err(Fault);
     }
-    let keys = Structure::read(memory, table, count * entry_bytes)?;
+    let keys = Structure::read(memory, table.start, count * table.entry_bytes)?;
     let fields = &layout.object;
     let first = values.field(fields.values_head);
     let found = Structure::read(memory, first, count * 8)?;
@@ -250,7 +184,7 @@ fn split<M: UserMemory>(
     let mut entries = Vec::new();
     for nth in order {
         let nth = u64::from(nth);
-        let key = keys.word(nth * entry_bytes + entry_bytes - 16);
+        let key = keys.word(nth * table.entry_bytes + table.key_offset());
         let value = found.word(nth * 8);
         if key != 0 && value != 0 {
             entries.push([key, value]);
@@ -264,51 +198,22 @@ fn split<M: UserMemory>(
     Ok(Items { entries, is_cut })
 }
 
-/// A dictionary of 2.7, in the order of its table: `ma_fill`, `ma_used`, `ma_mask`, `ma_table`.
+/// A dictionary of 2.7, in the order of its table, whose entries have the hash of the key before it.
 fn old_dictionary<M: UserMemory>(memory: &M, body: UserAddr, most: usize) -> Result<Items, Fault> {
-    let head = Structure::read(memory, body, 32)?;
-    let [used, mask, start] = [8, 16, 24].map(|offset| head.word(offset));
-    let count = mask.saturating_add(1);
-    if !count.is_power_of_two() || used > count {
-        return Err(Fault);
-    }
-    let table = Table {
-        start: UserAddr(start),
-        count,
-        entry_bytes: 24,
-    };
-    table.pairs(memory, used, most, 8)
+    let (table, used) = Table::with_mask(memory, body, 24)?;
+    table.pairs(memory, used, most)
 }
 
-/// The members of a set in the order of its table: `fill`, `used`, `mask`, `table`.
+/// The members of a set in the order of its table, whose entries have the hash of the key behind it.
 pub(super) fn set<M: UserMemory>(
     memory: &M,
     layout: &Layout,
     object: UserAddr,
     most: usize,
 ) -> Result<Items, Fault> {
-    let head = Structure::read(memory, body(layout, object)?, 32)?;
-    let [used, mask, start] = [8, 16, 24].map(|offset| head.word(offset));
-    let count = mask.saturating_add(1);
-    if !count.is_power_of_two() || used > count {
-        return Err(Fault);
-    }
-    let table = Table {
-        start: UserAddr(start),
-        count,
-        entry_bytes: 16,
-    };
+    let (table, used) = Table::with_mask(memory, body(layout, object)?, 16)?;
     table.items(memory, used, most, |entries, entry| {
         let (key, hash) = (entries.word(entry), entries.word(entry + 8));
         (key != 0 && hash != REMOVED).then_some([key, 0])
     })
-}
-
-/// What follows the head of an object.
-fn body(layout: &Layout, object: UserAddr) -> Result<UserAddr, Fault> {
-    if object.could_be_structure() {
-        Ok(object.field(layout.object.class + 8))
-    } else {
-        Err(Fault)
-    }
 }

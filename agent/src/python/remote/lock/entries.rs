@@ -11,7 +11,7 @@
 //! against those that are left, of which eight that are read at once count as one.
 
 use agent_common::{
-    layout::{InstanceStyle, KeysStyle},
+    layout::InstanceStyle,
     memory::{UserAddr, UserMemory},
 };
 
@@ -21,6 +21,7 @@ use super::{
             BYTES, DICT, HEAP, INLINE_VALUES, INTEGER, LIST, MANAGED_DICT, TEXT, TUPLE, TYPE,
         },
         structure::{Structure, behind},
+        table::{self, Table, addresses},
     },
     LockReader,
 };
@@ -241,52 +242,42 @@ impl<M: UserMemory> LockReader<'_, M> {
         most: u64,
         part: Part,
     ) -> Option<Vec<Entry>> {
-        let head = Structure::read(self.memory, keys, 40).ok()?;
-        let (indices, count, entry_bytes) = if self.layout.object.keys == KeysStyle::SIZE {
-            let size = head.word(8);
-            let width = match size {
-                0..=0xff => 1,
-                0x100..=0xffff => 2,
-                _ => 4,
-            };
-            (size.checked_mul(width)?.checked_add(40)?, head.word(32), 24)
-        } else {
-            let entry_bytes = if head.byte(10) == 0 { 24 } else { 16 };
-            (32 + (1 << (head.byte(9) & 31)), head.word(24), entry_bytes)
-        };
-        let count = self.count(count.min(most))?;
-        let table =
-            Structure::read(self.memory, behind(keys, indices), count * entry_bytes).ok()?;
+        let table = Table::of_keys(self.memory, self.layout, keys).ok()?;
+        self.used_entries(&table, values, most, part)
+    }
+
+    /// A dictionary of 2.7.
+    fn old_dictionary(&mut self, object: UserAddr, most: u64, part: Part) -> Option<Vec<Entry>> {
+        let (table, _) = Table::with_mask(self.memory, self.body(object), 24).ok()?;
+        self.used_entries(&table, UserAddr(0), most, part)
+    }
+
+    /// The entries of the first so many ones of a table that have a key and a value, which is in it or stands apart.
+    fn used_entries(
+        &mut self,
+        table: &Table,
+        values: UserAddr,
+        most: u64,
+        part: Part,
+    ) -> Option<Vec<Entry>> {
+        let Table {
+            start, entry_bytes, ..
+        } = *table;
+        let count = self.count(table.count.min(most))?;
+        let entries = Structure::read(self.memory, start, count * entry_bytes).ok()?;
         let apart = if values.is_null() {
             None
         } else {
             Some(Structure::read(self.memory, values, 8 * count).ok()?)
         };
-        // The key and its value are the last two words of an entry.
         let entry = |nth| {
-            let at = (nth + 1) * entry_bytes;
+            let key = nth * entry_bytes + table.key_offset();
             let value = apart.as_ref().map(|apart| apart.word(8 * nth));
             Entry {
-                key: Key::Object(UserAddr(table.word(at - 16))),
-                value: UserAddr(value.unwrap_or_else(|| table.word(at - 8))),
+                key: Key::Object(UserAddr(entries.word(key))),
+                value: UserAddr(value.unwrap_or_else(|| entries.word(key + 8))),
                 part,
             }
-        };
-        Some((0..count).map(entry).filter(is_used).collect())
-    }
-
-    /// A dictionary of 2.7: `ma_fill`, `ma_used`, `ma_mask`, `ma_table` of hash, key and value.
-    fn old_dictionary(&mut self, object: UserAddr, most: u64, part: Part) -> Option<Vec<Entry>> {
-        const ENTRY_BYTES: u64 = 24;
-
-        let head = Structure::read(self.memory, self.body(object), 32).ok()?;
-        let count = self.count(head.word(16).saturating_add(1).min(most))?;
-        let table = UserAddr(head.word(24));
-        let table = Structure::read(self.memory, table, count * ENTRY_BYTES).ok()?;
-        let entry = |nth| Entry {
-            key: Key::Object(UserAddr(table.word(nth * ENTRY_BYTES + 8))),
-            value: UserAddr(table.word(nth * ENTRY_BYTES + 16)),
-            part,
         };
         Some((0..count).map(entry).filter(is_used).collect())
     }
@@ -356,10 +347,10 @@ impl<M: UserMemory> LockReader<'_, M> {
 
     /// The items of a list.
     fn list_items(&self, object: UserAddr) -> Vec<UserAddr> {
-        let Ok(head) = Structure::read(self.memory, self.body(object), 16) else {
+        let Ok((start, size)) = table::list(self.memory, self.body(object)) else {
             return Vec::new();
         };
-        self.items(UserAddr(head.word(8)), head.word(0), MAX_ITEMS)
+        addresses(self.memory, start, size, MAX_ITEMS).unwrap_or_default()
     }
 
     /// The items of a tuple, which are where its class says that the fixed part ends.
@@ -372,16 +363,11 @@ impl<M: UserMemory> LockReader<'_, M> {
         let class = self.memory.word(object.field(fields.class)).map(UserAddr);
         let fixed = class.and_then(|it| self.memory.word(it.field(fields.class_basic_size)));
         match fixed {
-            Ok(fixed) if fixed <= 64 => self.items(behind(object, fixed), size, most),
+            Ok(fixed) if fixed <= 64 => {
+                addresses(self.memory, behind(object, fixed), size, most).unwrap_or_default()
+            }
             _ => Vec::new(),
         }
-    }
-
-    fn items(&self, start: UserAddr, size: u64, most: usize) -> Vec<UserAddr> {
-        let size = size.min(most as u64);
-        let items = Structure::read(self.memory, start, 8 * size);
-        let items = items.map(|items| (0..size).map(|nth| UserAddr(items.word(8 * nth))).collect());
-        items.unwrap_or_default()
     }
 
     /// `tp_flags` of the class of an object.
