@@ -9,10 +9,10 @@
 //! workload ◄─ profiler (agent │ py_spy) ─► kernel_cost │ slowdown │ accuracy ─► figure ─► table │ json
 //! ```
 //!
-//! Four benches are commands of their own: [`host`], the agent beside programs whose symbols are
+//! Five benches are commands of their own: [`host`], the agent beside programs whose symbols are
 //! expensive, [`samples`], what a recorded sample costs where the caches are cold, [`memory`], what
-//! profiles of memory and of exceptions cost beside the tools that people use, and [`waiting`], the same
-//! of elapsed time and of the GIL, with how true they are.
+//! profiles of memory and of exceptions cost beside the tools that people use, [`waiting`], the same
+//! of elapsed time and of the GIL, with how true they are, and [`terminal`], what `dump` and `top` take.
 
 mod accuracy;
 mod agent;
@@ -35,6 +35,7 @@ mod scenes;
 mod session;
 mod slowdown;
 mod table;
+mod terminal;
 mod waiting;
 mod windows;
 mod workload;
@@ -103,6 +104,9 @@ enum Part {
     /// Measure what profiles of elapsed time and of the GIL cost, and how true they are, beside py-spy,
     /// austin and CPython's own profiler
     Waiting(waiting::Options),
+    /// Measure how long `agent dump` takes and what `agent top` costs, beside py-spy and CPython's own
+    /// profiler
+    Terminal(terminal::Options),
 }
 
 /// Measures, and prints the figures.
@@ -116,6 +120,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Some(Part::Samples(options)) => samples::run(options),
         Some(Part::Memory(options)) => memory::run(options),
         Some(Part::Waiting(options)) => waiting::run(options),
+        Some(Part::Terminal(options)) => terminal::run(options),
         None => overhead(options),
     }
 }
