@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 use crate::paths::workspace;
+use crate::strip::{Stripped, strip};
 use crate::tools::Tools;
 
 /// Names a ready object, which is used instead of building one.
@@ -25,8 +26,8 @@ const INPUTS: [&str; 6] = [
     "agent-ebpf/src",
 ];
 
-/// Builds the BPF programs into the file `name` of `$OUT_DIR`, or copies what `AGENT_EBPF_OBJECT`
-/// names there. Prints errors and warnings as instructions to cargo.
+/// Builds the BPF programs into the file `name` of `$OUT_DIR`, or takes what `AGENT_EBPF_OBJECT`
+/// names, without debug information. Prints errors and warnings as instructions to cargo.
 pub fn build_script(name: &str) {
     // Cargo fails the build for these lines alone; with a failing exit status it would bury them
     // under everything else that the script has printed.
@@ -50,8 +51,16 @@ fn provide(name: &str) -> Result<()> {
         }
         None => build(&out_directory)?,
     };
+    let whole = fs::read(&object).with_context(|| format!("cannot read {}", object.display()))?;
+    // Whoever works on the programs sees their lines in the verifier's messages.
+    let what = match env::var("PROFILE").as_deref() {
+        Ok("debug") => Stripped::Dwarf,
+        _ => Stripped::Lines,
+    };
+    let stripped = strip(&whole, what)?;
     let destination = out_directory.join(name);
-    fs::copy(&object, &destination).with_context(|| format!("cannot copy {}", object.display()))?;
+    fs::write(&destination, stripped)
+        .with_context(|| format!("cannot write {}", destination.display()))?;
     Ok(())
 }
 

@@ -10,6 +10,7 @@ mod build_script;
 pub mod linker;
 pub mod paths;
 pub mod process;
+mod strip;
 pub mod toolchain;
 mod tools;
 
