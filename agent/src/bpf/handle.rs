@@ -21,10 +21,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{
     allocators::Allocators,
+    btf::KernelBtf,
     control::CONTROL,
     counters::{CounterMap, Counters},
     error::{Error, map_error},
-    kernel_types::KernelTypes,
     lock_waits::LockWaits,
     mappings::MappingMap,
     maps,
@@ -103,8 +103,17 @@ impl Bpf {
         let has_visits = options.visits != Visits::None;
         let has = |is_of: fn(&Kind) -> bool| options.kinds.iter().any(|kind| is_of(kind));
         let pages = has(|kind| kind.pages().is_some());
-        let kernel_types = (has_visits || pages).then(KernelTypes::read);
-        let kernel_layout = object::kernel_layout()?;
+        let mut functions = Vec::new();
+        if has_visits {
+            functions.push(ThreadVisits::FUNCTION);
+        }
+        if pages {
+            functions.push(SampledPages::FUNCTION);
+        }
+        let KernelBtf {
+            layout: kernel_layout,
+            functions,
+        } = object::kernel_btf(&functions)?;
         let copies = has(Kind::is_about_copies);
         let counts_memory = kernel_layout.resident != ResidentLayout::default();
         if (pages || copies || has(Kind::is_growth)) && !counts_memory {
@@ -131,23 +140,18 @@ impl Bpf {
         let switches = switches.map(|classes| SwitchTracing::load(&mut object, classes));
         let switches = switches.transpose()?;
         let tables = TableLoader::take(&mut object, has_visits)?;
-        let kernel_types = kernel_types.map(KernelTypes::finish).transpose()?;
         let mut sampled_pages = None;
-        if let Some(types) = &kernel_types
-            && pages
-        {
-            sampled_pages = Some(Box::new(SampledPages::load(&mut object, types)?));
+        if pages {
+            sampled_pages = Some(Box::new(SampledPages::load(&mut object, &functions)?));
         }
         let mut pass_maps = None;
-        if let Some(types) = &kernel_types
-            && has_visits
-        {
+        if has_visits {
             let process = match options.visits {
                 Visits::OfProcess(process) => Some(process),
                 _ => None,
             };
             let maps = WalkMaps::open(&object, tables.clone())?;
-            let visits = ThreadVisits::load(&mut object, process, types)?;
+            let visits = ThreadVisits::load(&mut object, process, &functions)?;
             let mut lock_waits = None;
             if options.lock_releases {
                 lock_waits = Some(LockWaits::load(&mut object)?);

@@ -31,7 +31,6 @@ mod counters;
 mod error;
 mod events;
 mod handle;
-mod kernel_types;
 mod loader;
 mod lock_waits;
 mod map_sizes;

@@ -10,7 +10,7 @@ use aya::{
 };
 
 use super::{
-    btf,
+    btf::KernelBtf,
     error::Error,
     loader, map_sizes,
     switches::{WaitClasses, waits_of_processor},
@@ -66,17 +66,17 @@ pub enum Visits {
     OfProcess(u32),
 }
 
-/// What the programs have to know about the kernel.
+/// What the programs have to know about the kernel, of which some are attached to these functions.
 ///
 /// # Errors
 ///
 /// When its types cannot be read.
-pub(super) fn kernel_layout() -> Result<KernelLayout, Error> {
-    let mut layout = btf::kernel_layout()?;
+pub(super) fn kernel_btf(functions: &[&'static str]) -> Result<KernelBtf, Error> {
+    let mut btf = KernelBtf::read(functions)?;
     if !has_task_pt_regs() {
-        layout.registers = REGISTERS_IN_STACK;
+        btf.layout.registers = REGISTERS_IN_STACK;
     }
-    Ok(layout)
+    Ok(btf)
 }
 
 /// Makes the maps. No program is loaded yet.

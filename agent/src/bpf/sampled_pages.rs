@@ -33,11 +33,14 @@ pub struct SampledPages {
 }
 
 impl SampledPages {
+    /// The function of the kernel to which a program is attached.
+    pub(super) const FUNCTION: &str = MREMAP;
+
     /// Takes the map, and has moves of memory recorded: at the end of one function where the kernel attaches programs to
     /// functions (on x86-64, and on 64-bit ARM since Linux 6.0), else of all system calls.
-    pub(super) fn load(object: &mut Ebpf, types: &Btf) -> Result<Self, Error> {
+    pub(super) fn load(object: &mut Ebpf, functions: &Btf) -> Result<Self, Error> {
         let pages = maps::take(object, PAGES)?;
-        if attach_to_remap(object, types).is_err() {
+        if attach_to_remap(object, functions).is_err() {
             tracepoints::attach(object, ON_SYSTEM_CALL, SYS_EXIT)?;
         }
         Ok(Self { pages })
@@ -52,14 +55,14 @@ impl SampledPages {
     }
 }
 
-fn attach_to_remap(object: &mut Ebpf, types: &Btf) -> Result<(), Error> {
+fn attach_to_remap(object: &mut Ebpf, functions: &Btf) -> Result<(), Error> {
     let program: &mut FExit = object
         .program_mut(ON_REMAP)
         .ok_or(Error::Incomplete(ON_REMAP))?
         .try_into()
         .map_err(program_error("load", ON_REMAP))?;
     program
-        .load(MREMAP, types)
+        .load(MREMAP, functions)
         .map_err(program_error("load", ON_REMAP))?;
     program
         .attach()

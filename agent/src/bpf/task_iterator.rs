@@ -37,11 +37,14 @@ enum Tasks {
 }
 
 impl TaskIterator {
+    /// The function of the kernel to which programs are attached: `bpf_iter_` before the name of what is visited.
+    pub(super) const FUNCTION: &str = "bpf_iter_task";
+
     /// Loads a program; where the kernel can do so, it visits the threads of `process` alone.
     pub(super) fn load(
         object: &mut Ebpf,
         name: &'static str,
-        btf: &Btf,
+        functions: &Btf,
         process: Option<u32>,
     ) -> Result<Self, Error> {
         let program: &mut Iter = object
@@ -50,7 +53,7 @@ impl TaskIterator {
             .try_into()
             .map_err(program_error("load", name))?;
         program
-            .load(TASKS, btf)
+            .load(TASKS, functions)
             .map_err(program_error("load", name))?;
         let program = program.fd().map_err(program_error("attach", name))?;
         let attach = || {

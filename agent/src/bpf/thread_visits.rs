@@ -13,8 +13,8 @@ use aya::{
 use zerocopy::FromBytes as _;
 
 use super::{
+    btf::KernelBtf,
     error::{Error, map_error},
-    kernel_types::KernelTypes,
     maps,
     task_iterator::TaskIterator,
 };
@@ -62,15 +62,18 @@ pub struct Visit<'a> {
 }
 
 impl ThreadVisits {
+    /// The function of the kernel to which the programs are attached.
+    pub(super) const FUNCTION: &str = TaskIterator::FUNCTION;
+
     /// Loads the programs; `process` is the only one whose threads are visited.
     pub(super) fn load(
         object: &mut Ebpf,
         process: Option<u32>,
-        types: &Btf,
+        functions: &Btf,
     ) -> Result<Self, Error> {
         Ok(Self {
-            all: TaskIterator::load(object, ON_THREAD, types, process)?,
-            read_ones: TaskIterator::load(object, ON_READ_THREAD, types, process)?,
+            all: TaskIterator::load(object, ON_THREAD, functions, process)?,
+            read_ones: TaskIterator::load(object, ON_READ_THREAD, functions, process)?,
             known_map: maps::take(object, KNOWN_THREADS)?,
             known: HashSet::new(),
             chunk_map: maps::take(object, CHUNK)?,
@@ -84,8 +87,8 @@ impl ThreadVisits {
 
     /// Tries whether the kernel lets threads be visited; nothing can be loaded afterwards.
     pub(super) fn check(object: &mut Ebpf) -> Result<(), Error> {
-        let types = KernelTypes::read().finish()?;
-        let mut visits = Self::load(object, None, &types)?;
+        let functions = KernelBtf::read(&[Self::FUNCTION])?.functions;
+        let mut visits = Self::load(object, None, &functions)?;
         let visited = visits.visit_all().map(Iterator::count);
         visited.map(drop).map_err(|source| Error::System {
             call: "visit the threads",

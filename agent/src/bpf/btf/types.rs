@@ -1,169 +1,86 @@
-//! Offsets of fields of the running kernel's structures, from its BTF.
+//! The format of BTF.
 //!
-//! The type section is read once, and the wanted structures are found on the way; only the offsets
-//! of the types in it are kept, until the fields are found. Every access is checked, although the bytes are the kernel's.
+//! The type section is gone through once, and the wanted types are found on the way; only the offsets of the types in it are
+//! kept. Every access is checked, although the bytes are the kernel's.
 //!
 //! Format: the kernel's Documentation/bpf/btf.rst.
 
-use std::{fs, io, path::Path};
-
-use agent_common::layout::{KernelLayout, MAX_COUNTER_DISTANCE, ResidentLayout};
-
-/// The kernel's BTF.
-pub(super) const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
-
-/// Why the offsets cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The kernel has no BTF, or it cannot be read.
-    #[error(
-        "{VMLINUX} cannot be read ({0}): agent needs a kernel built with CONFIG_DEBUG_INFO_BTF, \
-         as all larger distributions build theirs since 2021"
-    )]
-    Unreadable(#[source] io::Error),
-    /// The bytes are not in the documented format.
-    #[error(
-        "{VMLINUX} is malformed or of an unsupported BTF version: please report the kernel's version"
-    )]
-    Malformed,
-    /// The kernel has no such structure or field.
-    #[error("the kernel's BTF has no {structure}.{field}: please report the kernel's version")]
-    Missing {
-        /// Name of the structure.
-        structure: &'static str,
-        /// Name of the field.
-        field: &'static str,
-    },
-}
-
-/// The structures with the wanted fields.
-const TASK: &str = "task_struct";
-const MEMORY: &str = "mm_struct";
-const SIGNAL: &str = "signal_struct";
-const COUNTER: &str = "percpu_counter";
-const MAP: &str = "bpf_array";
-
-/// The type of the functions that the tracepoint `sched_switch` calls.
-const SWITCH: &str = "btf_trace_sched_switch";
-
-/// The offsets that the BPF programs need.
-///
-/// # Errors
-///
-/// [`Error`] when BTF cannot be read, or a structure or field has another name.
-pub(super) fn kernel_layout() -> Result<KernelLayout, Error> {
-    let bytes = fs::read(Path::new(VMLINUX)).map_err(Error::Unreadable)?;
-    let btf =
-        Btf::read(&bytes, &[TASK, MEMORY, SIGNAL, COUNTER, MAP, SWITCH]).ok_or(Error::Malformed)?;
-    let task = |path| btf.offset(TASK, path);
-    Ok(KernelLayout {
-        thread_pointer: if cfg!(target_arch = "aarch64") {
-            task(&["thread", "uw", "tp_value"])?
-        } else {
-            task(&["thread", "fsbase"])?
-        },
-        pid: task(&["pid"])?,
-        tgid: task(&["tgid"])?,
-        flags: task(&["flags"])?,
-        switches: task(&["nvcsw"])?,
-        memory: task(&["mm"])?,
-        executable_pages: btf.offset(MEMORY, &["exec_vm"])?,
-        signal: task(&["signal"])?,
-        live_threads: btf.offset(SIGNAL, &["live"])?,
-        stack: task(&["stack"])?,
-        registers: 0,
-        on_cpu: task(&["on_cpu"]).unwrap_or(0),
-        state: task(&["__state"]).or_else(|_| task(&["state"]))?,
-        start_time: task(&["start_time"])?,
-        run_time: task(&["se", "sum_exec_runtime"])?,
-        run_delay: task(&["sched_info", "run_delay"]).unwrap_or(0),
-        earlier_run_time: task(&["se", "prev_sum_exec_runtime"]).unwrap_or(0),
-        last_arrival: task(&["sched_info", "last_arrival"]).unwrap_or(0),
-        last_queued: task(&["sched_info", "last_queued"]).unwrap_or(0),
-        switch_state: btf.integer_argument(SWITCH),
-        comm: task(&["comm"])?,
-        resident: resident_layout(&btf).unwrap_or_default(),
-    })
-}
-
-/// Where the counters of resident pages are.
-fn resident_layout(btf: &Btf<'_>) -> Result<ResidentLayout, Error> {
-    let page_bytes = u32::try_from(rustix::param::page_size()).unwrap_or_default();
-    // Since Linux 6.2 an array of counters.
-    let Ok(of_thread) = btf.offset(TASK, &["rss_stat", "count"]) else {
-        let count = btf.offset(COUNTER, &["count"])?;
-        let distance = btf.bytes(COUNTER)?;
-        if distance > MAX_COUNTER_DISTANCE {
-            // A kernel that is made to find errors in locks.
-            return Ok(ResidentLayout::default());
-        }
-        return Ok(ResidentLayout {
-            counters: btf.offset(MEMORY, &["rss_stat"])? + count,
-            distance,
-            of_thread: 0,
-            of_processors: btf.offset(COUNTER, &["counters"])? - count,
-            map_values: btf.offset(MAP, &["pptrs"])?,
-            page_bytes,
-        });
-    };
-    Ok(ResidentLayout {
-        counters: btf.offset(MEMORY, &["rss_stat", "count"])?,
-        distance: 8,
-        of_thread,
-        of_processors: 0,
-        map_values: 0,
-        page_bytes,
-    })
-}
+use super::error::Error;
 
 /// The types of a kernel.
-struct Btf<'a> {
+pub(super) struct Types<'a> {
     types: &'a [u8],
     strings: &'a [u8],
     /// Offset of each type in `types`; ids count from 1.
     starts: Vec<u32>,
-    /// Offsets of the wanted structures.
-    structures: Vec<(&'static str, usize)>,
+    /// Those that are wanted, with their numbers.
+    found: Vec<(Wanted, u32)>,
 }
+
+/// Kinds of types.
+const INTEGER: u32 = 1;
+pub(super) const STRUCTURE: u32 = 4;
+pub(super) const FORWARD: u32 = 7;
+pub(super) const TYPEDEF: u32 = 8;
+pub(super) const FUNCTION: u32 = 12;
+const PROTOTYPE: u32 = 13;
+
+/// A type that is wanted: its kind and its name.
+pub(super) type Wanted = (u32, &'static str);
 
 /// Most nested structures, and most aliases of a type, that are resolved.
 const MAX_DEPTH: usize = 8;
 
-impl<'a> Btf<'a> {
-    /// Finds the types, and those of the `wanted` structures; [`None`] when a type is malformed or
-    /// of an unknown kind.
-    fn read(bytes: &'a [u8], wanted: &[&'static str]) -> Option<Self> {
+impl<'a> Types<'a> {
+    /// Finds the types, of which some are wanted; [`None`] when one is malformed or of an unknown kind.
+    pub(super) fn read(bytes: &'a [u8], wanted: &[Wanted]) -> Option<Self> {
         let (types, strings) = sections(bytes)?;
         let mut btf = Self {
             types,
             strings,
             starts: Vec::new(),
-            structures: Vec::new(),
+            found: Vec::new(),
         };
         let mut at = 0;
         while at < types.len() {
-            let kind = Type::read(types, at)?;
+            let found = Type::read(types, at)?;
             btf.starts.push(u32::try_from(at).ok()?);
-            if kind.is_wanted()
-                && let Some(name) = wanted.iter().find(|name| btf.is_name(kind.name, name))
-            {
-                btf.structures.push((name, at));
+            let is_it =
+                |(kind, name): &Wanted| *kind == found.kind && btf.is_name(found.name, name);
+            if let Some(wanted) = wanted.iter().copied().find(is_it) {
+                btf.found
+                    .push((wanted, u32::try_from(btf.starts.len()).ok()?));
             }
-            at += kind.bytes()?;
+            at += found.bytes()?;
         }
         Some(btf)
     }
 
-    /// Offset of a wanted structure in the types.
-    fn structure(&self, name: &str) -> Option<usize> {
-        let mut wanted = self.structures.iter();
-        let found = wanted.find(|(wanted, _)| *wanted == name);
-        found.map(|(_, at)| *at)
+    /// The wanted types of a kind that there are: numbers, which count from 1, and names.
+    pub(super) fn found(&self, kind: u32) -> impl Iterator<Item = (u32, &'static str)> {
+        let found = self.found.iter().copied();
+        found.filter_map(move |((of, name), number)| (of == kind).then_some((number, name)))
+    }
+
+    /// Offset of a wanted type in the types: the first one of this name.
+    fn named(&self, kind: u32, name: &str) -> Option<usize> {
+        let (number, _) = self.found(kind).find(|(_, found)| *found == name)?;
+        self.start(number)
+    }
+
+    /// Offset of the type with a number.
+    fn start(&self, number: u32) -> Option<usize> {
+        let index = (number as usize).checked_sub(1)?;
+        Some(*self.starts.get(index)? as usize)
     }
 
     /// Offset in bytes of the field at the end of `path` in `structure`.
-    fn offset(&self, structure: &'static str, path: &[&'static str]) -> Result<u32, Error> {
-        let mut at = self.structure(structure);
+    pub(super) fn offset(
+        &self,
+        structure: &'static str,
+        path: &[&'static str],
+    ) -> Result<u32, Error> {
+        let mut at = self.named(STRUCTURE, structure);
         let mut offset = 0;
         for &field in path {
             let missing = Error::Missing { structure, field };
@@ -179,7 +96,7 @@ impl<'a> Btf<'a> {
     /// an integer, as none before it but the first is; 0 for none.
     ///
     /// Before Linux 5.18 there is none, in some of its kernels it is the second, and since then the last one.
-    fn integer_argument(&self, function: &str) -> u32 {
+    pub(super) fn integer_argument(&self, function: &str) -> u32 {
         /// The first one is data of the program; the next one is always an integer.
         const DATA: usize = 1;
         let Some(prototype) = self.prototype(function) else {
@@ -192,7 +109,7 @@ impl<'a> Btf<'a> {
             let parameter = prototype + Type::BYTES + index * PARAMETER_BYTES + 4;
             let of = word(self.types, parameter).and_then(|id| self.resolve(id));
             let of = of.and_then(|at| Type::read(self.types, at));
-            of.is_some_and(|of| of.kind == 1)
+            of.is_some_and(|of| of.kind == INTEGER)
         };
         let last = (DATA + 1..kind.count).rev().find(is_integer);
         last.and_then(|index| u32::try_from(index - DATA).ok())
@@ -201,15 +118,15 @@ impl<'a> Btf<'a> {
 
     /// The prototype to a pointer to which the type `name` is an alias.
     fn prototype(&self, name: &str) -> Option<usize> {
-        let alias = Type::read(self.types, self.structure(name)?)?;
+        let alias = Type::read(self.types, self.named(TYPEDEF, name)?)?;
         let pointer = Type::read(self.types, self.resolve(alias.refers_to)?)?;
         let at = self.resolve(pointer.refers_to)?;
-        (Type::read(self.types, at)?.kind == 13).then_some(at)
+        (Type::read(self.types, at)?.kind == PROTOTYPE).then_some(at)
     }
 
     /// Bytes of a structure.
-    fn bytes(&self, structure: &'static str) -> Result<u32, Error> {
-        let at = self.structure(structure);
+    pub(super) fn bytes(&self, structure: &'static str) -> Result<u32, Error> {
+        let at = self.named(STRUCTURE, structure);
         let found = at.and_then(|at| Type::read(self.types, at));
         // Of a structure it is the size.
         let bytes = found.map(|kind| kind.refers_to);
@@ -254,7 +171,7 @@ impl<'a> Btf<'a> {
     fn resolve(&self, id: u32) -> Option<usize> {
         let mut id = id;
         for _ in 0..MAX_DEPTH {
-            let at = *self.starts.get((id as usize).checked_sub(1)?)? as usize;
+            let at = self.start(id)?;
             let kind = Type::read(self.types, at)?;
             if !kind.is_alias() {
                 return Some(at);
@@ -277,7 +194,12 @@ impl<'a> Btf<'a> {
     }
 }
 
-const MAGIC: u32 = 0x1_eb9f;
+/// The first word: the magic number and the version.
+pub(super) const MAGIC: u32 = 0x1_eb9f;
+
+/// Bytes of the header: five words after the first one.
+pub(super) const HEADER_BYTES: u32 = 24;
+
 const MEMBER_BYTES: usize = 12;
 const PARAMETER_BYTES: usize = 8;
 
@@ -317,19 +239,14 @@ impl Type {
         })
     }
 
-    /// A structure or a typedef.
-    fn is_wanted(&self) -> bool {
-        matches!(self.kind, 4 | 8)
-    }
-
     /// A structure or a union.
     fn has_members(&self) -> bool {
-        matches!(self.kind, 4 | 5)
+        matches!(self.kind, STRUCTURE | 5)
     }
 
     /// Typedef, volatile, const, restrict, type tag.
     fn is_alias(&self) -> bool {
-        matches!(self.kind, 8..=11 | 18)
+        matches!(self.kind, TYPEDEF..=11 | 18)
     }
 
     /// Bytes of the whole type; [`None`] for an unknown kind.
@@ -358,7 +275,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Btf, Error, MAGIC, VMLINUX};
+    use super::{Error, HEADER_BYTES, MAGIC, STRUCTURE, Types};
 
     /// BTF with `struct s { int a; int b: 3; struct { int: 32; int inner; }; alias named; }`,
     /// where `alias` is that inner structure.
@@ -404,7 +321,7 @@ mod tests {
         let type_bytes = u32::try_from(types.len() * 4).unwrap();
         let mut btf = vec![
             MAGIC,
-            24,
+            HEADER_BYTES,
             0,
             type_bytes,
             type_bytes,
@@ -417,7 +334,7 @@ mod tests {
     }
 
     fn offset(btf: &[u8], path: &[&'static str]) -> Result<u32, Error> {
-        let btf = Btf::read(btf, &["s"]).ok_or(Error::Malformed)?;
+        let btf = Types::read(btf, &[(STRUCTURE, "s")]).ok_or(Error::Malformed)?;
         btf.offset("s", path)
     }
 
@@ -444,14 +361,5 @@ mod tests {
         for bytes in 0..btf.len() {
             assert!(offset(&btf[..bytes], &["b"]).is_err());
         }
-    }
-
-    #[test]
-    fn the_running_kernel_has_all_fields() {
-        assert!(std::path::Path::new(VMLINUX).exists());
-        let layout = super::kernel_layout().unwrap();
-        assert!(layout.thread_pointer > 0 && layout.executable_pages > 0);
-        assert!(layout.switches > layout.tgid);
-        assert!([0, 1, 3].contains(&layout.switch_state));
     }
 }
