@@ -43,6 +43,44 @@ pub fn is_stopped(pid: u32) -> bool {
     stat.is_some_and(|stat| matches!(state(&stat), Some(b'T' | b't')))
 }
 
+/// How a thread shares its processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheduling {
+    /// The processor on which it is, or was last.
+    pub processor: u32,
+    /// Its nice value.
+    pub nice: i32,
+    /// Whether it has none of the policies for which others wait: real time, or a deadline.
+    pub is_ordinary: bool,
+}
+
+/// How a thread shares its processor; [`None`] where it has ended.
+#[must_use]
+pub fn scheduling(pid: u32, tid: u32) -> Option<Scheduling> {
+    scheduling_in(&read(&format!("/proc/{pid}/task/{tid}/stat"))?)
+}
+
+/// The same of a file `stat`: the fields 19, 39 and 41.
+fn scheduling_in(stat: &[u8]) -> Option<Scheduling> {
+    const NICE: usize = 16;
+    const PROCESSOR: usize = 36;
+    const POLICY: usize = 38;
+    /// `SCHED_OTHER`, `SCHED_BATCH`, `SCHED_IDLE`, `SCHED_EXT`.
+    const ORDINARY: [i32; 4] = [0, 3, 5, 7];
+
+    let (_, fields) = comm_and_fields(stat)?;
+    let fields: Vec<&[u8]> = fields.collect();
+    let number = |index: usize| -> Option<i32> {
+        let field = std::str::from_utf8(fields.get(index)?).ok()?;
+        field.parse().ok()
+    };
+    Some(Scheduling {
+        processor: number(PROCESSOR)?.try_into().ok()?,
+        nice: number(NICE)?,
+        is_ordinary: ORDINARY.contains(&number(POLICY)?),
+    })
+}
+
 /// The state in a file `stat`.
 fn state(stat: &[u8]) -> Option<u8> {
     let (_, mut fields) = comm_and_fields(stat)?;
@@ -66,6 +104,30 @@ mod tests {
         assert_eq!(state(b"7 (a) T 1"), Some(b'T'));
         assert_eq!(state(b"7 (a)"), None);
         assert_eq!(state(b""), None);
+    }
+
+    #[test]
+    fn how_a_thread_is_scheduled_follows_a_name_of_any_bytes() {
+        let stat = |nice: i32, processor: u32, policy: u32| {
+            let zeros = |count| "0 ".repeat(count);
+            format!(
+                "7 (a) R b) R {}{nice} {}{processor} 0 {policy} 0",
+                zeros(15),
+                zeros(19)
+            )
+        };
+        let expected = |is_ordinary| Scheduling {
+            processor: 3,
+            nice: -5,
+            is_ordinary,
+        };
+        for (policy, is_ordinary) in [(0, true), (3, true), (1, false), (2, false), (6, false)] {
+            let found = scheduling_in(stat(-5, 3, policy).as_bytes());
+            assert_eq!(found, Some(expected(is_ordinary)), "{policy}");
+        }
+        assert_eq!(scheduling_in(b"7 (a) R 1 2"), None);
+        let pid = std::process::id();
+        assert!(scheduling(pid, pid).is_some_and(|it| it.is_ordinary));
     }
 
     #[test]

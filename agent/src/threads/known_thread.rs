@@ -99,7 +99,7 @@ pub(super) enum Shown {
         /// Whether it could run and did not.
         is_runnable: bool,
     },
-    /// It has its stack, and waited for this.
+    /// It has its stack, and waited for this; in a snapshot for nothing, where the pass had taken its processor.
     Waiting(WaitReason),
     /// It was in the first part of a traced wait, or waited for a processor, and its context switches are traced.
     Traced {
@@ -241,6 +241,8 @@ impl KnownThread {
         let is_in_call = self.reason != WaitReason::NONE && self.reason != WaitReason::RUNNABLE;
         let has_stack = self.stack.is_some();
         self.shown = match self.update(visit, elapsed_ns, is_in_call, is_moment) {
+            // Its stack was read while the pass had its processor.
+            Activity::Running if is_moment && has_stack => Shown::Waiting(WaitReason::NONE),
             Activity::Running => Shown::Elsewhere { is_runnable: false },
             Activity::Short => Shown::Traced { is_runnable: false },
             Activity::Runnable if visit.is_traced != 0 => Shown::Traced { is_runnable: true },

@@ -43,6 +43,7 @@ mod snapshot_passes;
 mod sources;
 mod status;
 mod symbols;
+mod taken_processor;
 mod thread_states;
 mod traced_waits;
 mod walker;

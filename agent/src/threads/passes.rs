@@ -91,8 +91,8 @@ impl Passes {
         StoppableThread::start("passes", move |stopped| {
             let walker = Walker::new(settings.hash_seed, settings.with_native);
             let passer = Passer::new(Arc::clone(&shared), walker, turn, &settings);
-            if settings.records.snapshot.is_some() {
-                snapshot_passes::run(passer, stopped, &shared);
+            if let Some(snapshot) = &settings.records.snapshot {
+                snapshot_passes::run(passer, snapshot, stopped, &shared);
             } else {
                 run(settings.period, passer, stopped, &shared);
             }

@@ -1,7 +1,7 @@
 //! A snapshot: one stack of each thread, taken as soon as there is a proved one.
 //!
-//! A thread that does not run has its stack from a pass, one that runs from a sample of CPU time, which is taken in
-//! its own context. No two stacks are of the same instant.
+//! A thread has its stack from a pass; one that runs from a pass on its processor, or from a sample of CPU time, which is
+//! taken in its own context. No two stacks are of the same instant.
 //!
 //! Invariants: a thread has the first stack that is proved; only one with frames missing that may be there a moment
 //! later is replaced, and unwind tables are waited for as long as any is being loaded. What is remembered is bounded.
@@ -16,7 +16,7 @@ use agent_common::{
     limits::MAX_KNOWN_THREADS,
     record::{NativeUnwindStatus, ProfileKind, PythonUnwindStatus, Sample, WaitReason},
 };
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 
 use super::batch::{Batch, Rest, RunningThread};
 use crate::bpf::monotonic_ns;
@@ -29,6 +29,10 @@ const LEAST_PASSES: u64 = 2;
 
 /// Passes in which a thread that does not run is proved, as a rule.
 const PASSES_TO_PROVE: u64 = 3;
+
+/// Time in which passes on the processors of threads that run find their stacks, unless the machine is busy: to load the
+/// program that samples them takes as long.
+const PATIENCE: Duration = Duration::from_millis(30);
 
 /// Passes in which a stack is read again that lacks an unwind table, and in which whoever loads the table has heard
 /// of it.
@@ -50,7 +54,9 @@ pub enum SnapshotProgress {
     /// Passes may find all stacks.
     #[default]
     Passes,
-    /// Threads run, which passes cannot read.
+    /// Threads run, whose stacks passes may find on their processors.
+    Running,
+    /// There are threads of which passes find no stacks.
     NeedsSamples,
     /// Each thread has its stack.
     Complete,
@@ -92,8 +98,8 @@ pub struct SnapshotThread {
 pub struct ProvedStack {
     /// A sample of elapsed time with this stack.
     pub sample: Sample,
-    /// Whether the thread ran.
-    pub was_running: bool,
+    /// Whether it was taken in the thread's own context, while that ran.
+    pub is_sample: bool,
     /// The lock for which it waits, by the hash of its name; 0 where it is not known.
     pub lock: u64,
     /// The thread that held the GIL for which it waits.
@@ -122,9 +128,33 @@ enum Lacks {
 }
 
 impl Snapshot {
-    /// Waits until each thread has its stack, or samples of those that run are needed.
+    /// Waits until each thread has its stack, or samples of those that run are needed: also where passes take too long
+    /// to find stacks of them.
     pub async fn progress(&self) -> SnapshotProgress {
-        self.reach(SnapshotProgress::NeedsSamples).await
+        match self.reach(SnapshotProgress::Running).await {
+            SnapshotProgress::Running => {
+                let needs_samples = SnapshotProgress::NeedsSamples;
+                let reached = timeout(PATIENCE, self.reach(needs_samples)).await;
+                reached.unwrap_or(needs_samples)
+            }
+            reached => reached,
+        }
+    }
+
+    /// Has samples taken of threads that run.
+    pub(super) fn ask_for_samples(&self) {
+        self.advance(SnapshotProgress::NeedsSamples);
+    }
+
+    /// The threads that ran when a pass last saw them and have no final stack yet: processes and threads.
+    pub(super) fn running_without_stack(&self) -> Vec<(u32, u32)> {
+        let state = self.state();
+        let ran = |key: &Key| {
+            let thread = state.threads.get(key);
+            thread.is_some_and(|thread| thread.seen == WaitReason::NONE)
+        };
+        let missing = state.missing.iter().copied();
+        missing.filter(ran).collect()
     }
 
     /// Waits until each thread has its stack.
@@ -188,7 +218,7 @@ impl Snapshot {
                     value: 1,
                     ..*sample
                 },
-                was_running: false,
+                is_sample: false,
                 lock: locks.get(&key).copied().unwrap_or(0),
                 gil_holder: holders.get(&key).copied(),
                 waited: waited.map(Duration::from_nanos),
@@ -196,6 +226,8 @@ impl Snapshot {
                 since_ns: sample.time_ns,
                 until_ns,
                 lacks: match sample.native_status {
+                    // It may be in the few instructions with which the interpreter links frames.
+                    _ if sample.wait == WaitReason::NONE => lacks(sample),
                     NativeUnwindStatus::NO_TABLE => Lacks::Table,
                     // Memory that a pass cannot read it cannot read a moment later.
                     _ => Lacks::Nothing,
@@ -219,8 +251,10 @@ impl Snapshot {
         let is_running = batch.running.iter().any(runs);
         let mut missing = state.missing.iter();
         let is_slow = state.passes >= PASSES_TO_PROVE && missing.any(|key| !state.has_stack(*key));
-        if is_running || is_slow {
+        if is_slow && !is_running {
             self.advance(SnapshotProgress::NeedsSamples);
+        } else if is_running {
+            self.advance(SnapshotProgress::Running);
         }
         self.check(&state);
     }
@@ -242,7 +276,7 @@ impl Snapshot {
         };
         let stack = ProvedStack {
             sample,
-            was_running: true,
+            is_sample: true,
             lock: 0,
             gil_holder: None,
             waited: None,
@@ -300,7 +334,7 @@ impl ProvedStack {
     pub(super) fn of_core(sample: Sample, lock: u64, gil_holder: Option<u32>) -> Self {
         Self {
             sample: Sample { value: 1, ..sample },
-            was_running: sample.wait == WaitReason::NONE,
+            is_sample: false,
             lock,
             gil_holder,
             waited: None,

@@ -1,4 +1,7 @@
 //! Passes for a snapshot: the first one at once, and the next ones soon after, until it ends.
+//!
+//! A thread that runs is read in a pass that is made on its processor. Where that cannot be had, or has not led to a stack
+//! a few times, samples of threads that run are asked for.
 
 use std::{
     sync::{
@@ -13,6 +16,8 @@ use tracing::error;
 use super::{
     pass::{PassError, Passer},
     shared::Shared,
+    snapshot::Snapshot,
+    taken_processor::TakenProcessor,
 };
 
 /// Time between two passes: one must not keep the threads that it waits for from running.
@@ -22,10 +27,38 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// accounts say of the time before.
 const ELAPSED_NS: u64 = i64::MAX.cast_unsigned();
 
+/// Most passes on the processors of threads that run.
+const MAX_ON_PROCESSORS: u32 = 8;
+
 /// Makes passes until `stopped`.
-pub(super) fn run(mut passer: Passer, stopped: &mpsc::Receiver<()>, shared: &Shared) {
+pub(super) fn run(
+    mut passer: Passer,
+    snapshot: &Snapshot,
+    stopped: &mpsc::Receiver<()>,
+    shared: &Shared,
+) {
+    let mut left = if shared.visits().knows_preempted() {
+        MAX_ON_PROCESSORS
+    } else {
+        0
+    };
     loop {
-        match passer.pass(ELAPSED_NS) {
+        let running = snapshot.running_without_stack();
+        let mut processor = None;
+        if !running.is_empty() {
+            let (tgid, tid) = running[fastrand::usize(..running.len())];
+            if running.len() <= left as usize {
+                left -= 1;
+                processor = TakenProcessor::of(tgid, tid);
+            }
+            if processor.is_none() {
+                left = 0;
+                snapshot.ask_for_samples();
+            }
+        }
+        let pass = passer.pass(ELAPSED_NS);
+        drop(processor);
+        match pass {
             Ok(()) => {}
             Err(PassError::GivenUp) => return,
             Err(PassError::Failed(error)) => {

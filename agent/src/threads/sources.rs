@@ -65,6 +65,11 @@ impl Visits {
         }
     }
 
+    /// Whether a thread is told from others that do not run whose processor the calling thread has taken.
+    pub(super) fn knows_preempted(&self) -> bool {
+        matches!(self, Self::Bpf(_))
+    }
+
     /// Most chunks of a pass with many threads: the BPF programs may have to visit all threads each time.
     pub(super) fn most_chunks(&self) -> usize {
         match self {

@@ -1,6 +1,8 @@
 //! Stacks that are switched by a library.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use xtask::interpreters::Interpreter;
 
 use super::{
     capture::Capture,
@@ -11,7 +13,7 @@ use super::{
 };
 
 /// Versions in which the frames of greenlets are stored differently.
-const INTERPRETERS: [&str; 4] = ["3.10", "3.11", "3.12", "3.13"];
+pub(crate) const INTERPRETERS: [&str; 4] = ["3.10", "3.11", "3.12", "3.13"];
 
 /// Requirement specifiers of the libraries, and of what they require.
 const LIBRARIES: [&str; 6] = [
@@ -40,7 +42,7 @@ const SAMPLES_FOR_ONE_INCOMPLETE: u64 = 20;
 fn stacks_of_greenlets_are_never_mixed() {
     let _machine = machine::alone();
     machine::for_each_named(&INTERPRETERS, |interpreter| {
-        let libraries = python_packages(interpreter, "cooperative", &LIBRARIES);
+        let libraries = libraries(interpreter);
         let environment = environment(&libraries);
         let target = Target::start_in(interpreter, "greenlets", &[], &environment);
         let is_enough = |folded: &Folded| folded.total() >= 4_000;
@@ -73,7 +75,7 @@ fn stacks_of_greenlets_are_never_mixed() {
 fn native_frames_of_tasks_that_take_turns_are_complete() {
     let _machine = machine::alone();
     machine::for_each_named(&INTERPRETERS, |interpreter| {
-        let libraries = python_packages(interpreter, "cooperative", &LIBRARIES);
+        let libraries = libraries(interpreter);
         let environment = environment(&libraries);
         for library in SWITCHING {
             let arguments = [library.to_owned()];
@@ -115,8 +117,13 @@ fn native_frames_of_tasks_that_take_turns_are_complete() {
     });
 }
 
+/// Where an interpreter's libraries are.
+pub(crate) fn libraries(interpreter: &Interpreter) -> PathBuf {
+    python_packages(interpreter, "cooperative", &LIBRARIES)
+}
+
 /// The environment of a process with these libraries.
-fn environment(libraries: &Path) -> [(&'static str, &str); 2] {
+pub(crate) fn environment(libraries: &Path) -> [(&'static str, &str); 2] {
     [
         ("PYTHONPATH", libraries.to_str().unwrap()),
         // It would require another library.

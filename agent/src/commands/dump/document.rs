@@ -271,7 +271,7 @@ fn dumped_thread(
         collects_garbage: markers.collects_garbage,
         taken: stack.map(|(proved, _)| match capture.from {
             TakenFrom::CoreDump { .. } => Taken::Core,
-            TakenFrom::Processes if proved.was_running => Taken::Sampled,
+            TakenFrom::Processes if proved.is_sample => Taken::Sampled,
             TakenFrom::Processes => Taken::Read,
         }),
         frames: stack.map(|(_, sample)| {

@@ -69,8 +69,11 @@ fn it_is_complete_when_each_thread_has_its_stack() {
     assert_eq!(progress(&snapshot), SnapshotProgress::Passes);
     snapshot.add_batch(&batch());
     snapshot.add_batch(&batch());
-    assert_eq!(progress(&snapshot), SnapshotProgress::NeedsSamples);
+    assert_eq!(progress(&snapshot), SnapshotProgress::Running);
+    assert_eq!(snapshot.running_without_stack(), [(1, 3)]);
     assert_eq!((stack(&snapshot, 2), stack(&snapshot, 3)), (Some(7), None));
+    snapshot.ask_for_samples();
+    assert_eq!(progress(&snapshot), SnapshotProgress::NeedsSamples);
     snapshot.add_sample(&running(3, 8, PythonUnwindStatus::COMPLETE));
     assert!(is_complete(&snapshot));
     assert_eq!(stack(&snapshot, 3), Some(8));

@@ -1,6 +1,6 @@
 //! No stack is impossible, and one that is not proved is not shown.
 
-use std::{fs, process::Command};
+use std::{env, fs, process::Command};
 
 use serde_json::Value;
 use xtask::interpreters::Interpreter;
@@ -8,13 +8,24 @@ use xtask::interpreters::Interpreter;
 use super::output::{frames, threads, threads_of};
 use crate::{
     capture::Running,
-    machine,
+    greenlets, machine,
     source::Source,
     target::{Target, mortal, workload_path},
 };
 
-/// Dumps of a process whose stacks change all the time.
+/// Dumps of a process whose stacks change all the time, unless the variable [`DUMPS_VARIABLE`] has another number.
 const DUMPS: usize = 20;
+const DUMPS_VARIABLE: &str = "AGENT_DUMPS";
+
+/// How many dumps are judged of a process.
+fn dumps() -> usize {
+    match env::var(DUMPS_VARIABLE) {
+        Ok(number) => number
+            .parse()
+            .unwrap_or_else(|error| panic!("{DUMPS_VARIABLE}={number}: {error}")),
+        Err(_) => DUMPS,
+    }
+}
 
 /// Two processors that this process may use.
 fn processors() -> [String; 2] {
@@ -96,7 +107,22 @@ fn no_stack_is_impossible_of_threads_that_wait_shortly() {
     });
 }
 
-/// A thread that calls functions of a microsecond.
+/// A thread that calls functions of a microsecond, and shares its processor with the dump for as long as that reads it.
+#[test]
+fn no_stack_is_impossible_of_a_thread_whose_processor_is_taken() {
+    let _machine = machine::alone();
+    machine::for_each_kind_in_turn(|interpreter| {
+        let target = Target::start(interpreter, "short_calls");
+        let tally = judged(interpreter, "short_calls", || threads(target.pid(), ""));
+        println!("{}: {tally:?}", interpreter.name);
+        tally.assert_mostly_proved();
+        // Without a sample, for which a program has to be loaded.
+        assert!(tally.running * 2 >= tally.threads, "{tally:?}");
+        assert!(tally.sampled * 2 <= tally.threads, "{tally:?}");
+    });
+}
+
+/// The same of one that has its processor for itself.
 #[test]
 fn no_stack_is_impossible_of_a_thread_that_runs() {
     let _machine = machine::alone();
@@ -112,12 +138,28 @@ fn no_stack_is_impossible_of_a_thread_that_runs() {
     });
 }
 
+/// Greenlets that take turns in threads that run for some microseconds and wait for some microseconds.
+#[test]
+fn no_stack_is_impossible_of_greenlets() {
+    let _machine = machine::alone();
+    machine::for_each_named(&greenlets::INTERPRETERS, |interpreter| {
+        let libraries = greenlets::libraries(interpreter);
+        let environment = greenlets::environment(&libraries);
+        let target = Target::start_in(interpreter, "switched_calls", &[], &environment);
+        let tally = judged(interpreter, "switched_calls", || threads(target.pid(), ""));
+        println!("{}: {tally:?}", interpreter.name);
+        tally.assert_mostly_proved();
+    });
+}
+
 /// What dumps had.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) threads: usize,
     pub(super) proved: usize,
     /// Those that ran.
+    running: usize,
+    /// Those that were sampled while they ran.
     pub(super) sampled: usize,
     incomplete: usize,
 }
@@ -150,11 +192,12 @@ pub(super) fn judged(
             })
     };
     let mut tally = Tally::default();
-    for thread in (0..DUMPS).flat_map(|_| dump()) {
+    for thread in (0..dumps()).flat_map(|_| dump()) {
         let is_proved = !thread["taken"].is_null();
         let is_incomplete = frames(&thread).iter().any(|it| it["kind"] == "marker");
         tally.threads += 1;
         tally.proved += usize::from(is_proved);
+        tally.running += usize::from(thread["state"] == "running");
         tally.sampled += usize::from(thread["taken"] == "sampled");
         tally.incomplete += usize::from(is_incomplete);
         assert!(
