@@ -30,7 +30,7 @@ pub(super) struct Row {
     pub(super) elapsed: Middle,
     /// Milliseconds of CPU time.
     pub(super) cpu: Middle,
-    /// Megabytes at the peak.
+    /// Megabytes at the peak, at least [`floor`].
     pub(super) memory: Middle,
 }
 
@@ -94,6 +94,12 @@ pub(super) fn measure(
             (snapshot, row)
         })
         .collect()
+}
+
+/// Megabytes that the kernel says that any program has used at its peak: before it runs, a child is a copy of its parent.
+pub(super) fn floor() -> Result<f64> {
+    let usage = Running::start(&mut Command::new("true"))?.finish(LIMIT)?;
+    Ok(float(usage.peak_memory_bytes) / 1e6)
 }
 
 fn row(usages: &[Usage]) -> Option<Row> {

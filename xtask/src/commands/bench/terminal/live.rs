@@ -86,22 +86,30 @@ impl View {
                 command.args(["--target", &pid, "--mount", "--root", "--wd=/"]);
                 command.args(["python3.15", "-m", "profiling.sampling", "attach"]);
                 command.args(["--live", "--all-threads", "--sampling-rate", &rate, &pid]);
-                // Others need files that this root file system lacks.
+                // Others need files that this root file system lacks, as it does those of terminals.
                 command.env("LC_ALL", "C").env("TERM", "xterm");
+                command.env("TERMINFO", "/proc/1/root/lib/terminfo");
                 command
             }
         }
     }
 }
 
-/// Measures each view on a program that runs; returns also by how many percent windows without a view differ in what is
-/// finished.
+/// What was measured with an interpreter.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) rows: Vec<(View, Result<Row>)>,
+    /// By how many percent windows without a view differ in what is finished, as a standard deviation.
+    pub(super) noise: Option<f64>,
+}
+
+/// Measures each view on a program that runs.
 pub(super) fn measure(
     tools: &Tools,
     workload: &Workload,
     views: &[View],
     options: &Options,
-) -> Result<(Vec<(View, Result<Row>)>, Option<f64>)> {
+) -> Result<Measured> {
     let Alternation { without, with } = alternate(
         views,
         options.rounds,
@@ -115,8 +123,10 @@ pub(super) fn measure(
         let [before, middle, after] = [three[0], three[1], three[2]].map(|it| it.by_wall);
         Some(fall(middle?, before?, after?))
     });
-    let noise = deviation(noise);
-    Ok((views.iter().copied().zip(rows).collect(), noise))
+    Ok(Measured {
+        rows: views.iter().copied().zip(rows).collect(),
+        noise: deviation(noise),
+    })
 }
 
 fn alone(workload: &Workload, duration: Duration) -> Result<Speed> {
@@ -132,7 +142,7 @@ fn shown(tools: &Tools, workload: &Workload, view: View, options: &Options) -> R
     let beginning = options.window / BEGINNING;
     thread::sleep(beginning);
     let memory_at_start = proc::memory_bytes(screen.pid())?;
-    thread::sleep(options.window - beginning);
+    thread::sleep(options.window.saturating_sub(beginning));
     let (end, own_end) = (workload.progress()?, proc::cpu_time(screen.pid())?);
     let memory_at_end = proc::memory_bytes(screen.pid())?;
     let used = own_end.saturating_sub(own_start).as_secs_f64();

@@ -13,6 +13,7 @@ mod live;
 mod screen;
 mod table;
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -85,24 +86,26 @@ pub(super) fn run(options: &Options) -> Result<()> {
             py_spy: py_spy::ensure(&interpreters::named(INTERPRETERS[0].0)?.path)
                 .context("py-spy cannot be installed")?,
         };
-        tables += &format!("\nCPython {version}\n");
+        // Writing to a string cannot fail.
+        let _ = writeln!(tables, "\nCPython {version}");
         if !snapshots.is_empty() {
             let workload = Workload::start(&interpreter, "mostly_idle", Some(THREADS))?;
             let measured = dump::measure(&tools, &workload, snapshots, options.dumps);
             tables += &table::dumps(&measured);
         }
         let workload = Workload::start(&interpreter, "threads", None)?;
-        let (measured, noise) = live::measure(&tools, &workload, views, options)?;
-        tables += &table::views(&measured, noise);
+        tables += &table::views(&live::measure(&tools, &workload, views, options)?);
     }
     machine.after()?;
 
     println!("{machine}");
     println!(
-        "py-spy {}; {} dumps of {} threads; {} Hz; {} windows of {:?} each",
+        "py-spy {}; {} dumps of {} threads, of which {:.0} MB of the memory are whoever starts them; {} Hz; \
+         {} windows of {:?} each",
         py_spy::VERSION,
         options.dumps,
         THREADS + 1,
+        dump::floor()?,
         options.rate,
         options.rounds,
         options.window

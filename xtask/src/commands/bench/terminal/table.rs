@@ -1,10 +1,12 @@
 //! The tables: a row for each profiler.
 
+use std::fmt::{Display, Write as _};
+
 use anyhow::Result;
 
 use super::super::alternation::Middle;
 use super::dump::{self, Snapshot};
-use super::live::{self, View};
+use super::live::{self, Measured};
 
 /// How long dumps take.
 pub(super) fn dumps(measured: &[(Snapshot, Result<dump::Row>)]) -> String {
@@ -22,7 +24,7 @@ pub(super) fn dumps(measured: &[(Snapshot, Result<dump::Row>)]) -> String {
 }
 
 /// What live views cost.
-pub(super) fn views(measured: &[(View, Result<live::Row>)], noise: Option<f64>) -> String {
+pub(super) fn views(measured: &Measured) -> String {
     let title = [
         "live view",
         "first rows, s",
@@ -31,7 +33,7 @@ pub(super) fn views(measured: &[(View, Result<live::Row>)], noise: Option<f64>) 
         "memory, MB",
         "grows by, MB",
     ];
-    let rows = measured.iter().map(|(view, row)| {
+    let rows = measured.rows.iter().map(|(view, row)| {
         let cells = |row: &live::Row| {
             vec![
                 cell(row.first_rows),
@@ -43,7 +45,7 @@ pub(super) fn views(measured: &[(View, Result<live::Row>)], noise: Option<f64>) 
         };
         (view.name().to_owned(), row.as_ref().map(cells))
     });
-    let noise = noise.unwrap_or(f64::NAN);
+    let noise = measured.noise.unwrap_or(f64::NAN);
     let table = table(&title, rows);
     format!("{table}Noise of how much slower the program is: {noise:.1} %\n")
 }
@@ -57,21 +59,24 @@ fn table<'a>(
     title: &[&str],
     rows: impl Iterator<Item = (String, Result<Vec<String>, &'a anyhow::Error>)>,
 ) -> String {
-    let cells = title[1..].iter().map(|&it| it.to_owned()).collect();
-    let mut text = format!("\n{}", line(title[0], cells));
+    let mut text = format!("\n{}", line(title[0], &title[1..]));
     let mut failed = String::new();
     for (name, row) in rows {
         match row {
-            Ok(cells) => text += &line(&name, cells),
-            Err(error) => failed += &format!("{name}: {error:#}\n"),
+            Ok(cells) => text += &line(&name, &cells),
+            // Writing to a string cannot fail.
+            Err(error) => drop(writeln!(failed, "{name}: {error:#}")),
         }
     }
     text + &failed
 }
 
-fn line(name: &str, cells: Vec<String>) -> String {
-    let cells: String = cells.iter().map(|cell| format!("{cell:>18}")).collect();
-    let line = format!("{name:<34}{cells}");
+fn line(name: &str, cells: &[impl Display]) -> String {
+    let mut line = format!("{name:<34}");
+    for cell in cells {
+        // Writing to a string cannot fail.
+        let _ = write!(line, "{cell:>18}");
+    }
     format!("{}\n", line.trim_end())
 }
 
