@@ -3,8 +3,8 @@
 //!
 //! An `RLock` says who holds it. A `Lock` does not: of the threads that wait it is held by the one that has entered it by a
 //! `with` statement, and waits for another one. A deadlock is one if passes have seen it twice: that each of its threads
-//! waits for the lock is proved, and the lock was read before; had a thread released the one that it holds, the other one
-//! would have run.
+//! waits is proved, and who holds the locks was read in both passes, between which none of the threads has run: one that
+//! does not run releases nothing.
 //!
 //! Invariant: what is remembered is bounded: of more deadlocks than so many the rest is left out.
 
@@ -13,8 +13,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::locks::FoundLock;
-use crate::python::remote::EnteredLock;
+use crate::python::remote::{EnteredLock, Lock};
 
 /// Most deadlocks that are remembered, and most threads that wait for locks that others hold.
 const MAX_DEADLOCKS: usize = 256;
@@ -73,7 +72,7 @@ pub(super) struct LockWaiter {
     /// `pthread_self()` of the thread that holds the lock, if the lock says that.
     pub(super) owner: Option<u64>,
     /// The lock by which its owner is read anew, if it has said who that is.
-    pub(super) owned: Option<FoundLock>,
+    pub(super) owned: Option<Lock>,
     /// The locks that the thread has entered.
     pub(super) entered: Vec<EnteredLock>,
     /// The name of the lock.

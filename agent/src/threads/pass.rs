@@ -156,7 +156,7 @@ impl Passer {
         }
         self.add_traced(&waits, &holders);
         self.add_holders(&holders, time_ns, elapsed_ns);
-        self.find_deadlocks(&heads)?;
+        self.find_deadlocks(&heads, deadline)?;
         for process in self.processes.values() {
             // They are read anew in the next pass.
             process.memory.clear();

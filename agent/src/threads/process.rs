@@ -261,10 +261,9 @@ impl VisitedProcess {
     }
 
     /// `pthread_self()` of the thread that holds a lock of it, where the lock says who does.
-    pub(super) fn lock_owner(&self, found: FoundLock, scratch: &mut Scratch) -> Option<u64> {
+    pub(super) fn lock_owner(&self, lock: &Lock, scratch: &mut Scratch) -> Option<u64> {
         let interpreter = self.interpreter.as_ref()?;
-        let object = self.locks.object(found)?;
-        LockReader::new(&self.memory, scratch, &interpreter.layout).owner(object)
+        LockReader::new(&self.memory, scratch, &interpreter.layout).owner(lock)
     }
 
     /// The locks that a thread with this `pthread_self()` has entered by `with` statements.

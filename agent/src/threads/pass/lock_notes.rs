@@ -1,7 +1,10 @@
 //! What is noted of the locks for which threads were proved to wait: their names, who holds them, and that the ends
 //! of the waits are to be recorded.
 
-use std::collections::HashMap;
+use std::{
+    collections::{HashMap, HashSet, hash_map::Entry},
+    time::Instant,
+};
 
 use agent_common::{maps::LockWait, record::WaitReason, visit::ThreadVisit};
 
@@ -56,18 +59,22 @@ impl Passer {
     /// # Errors
     ///
     /// When the thread was given up.
-    pub(super) fn find_deadlocks(&mut self, heads: &[ThreadVisit]) -> Result<(), PassError> {
+    pub(super) fn find_deadlocks(
+        &mut self,
+        heads: &[ThreadVisit],
+        deadline: Instant,
+    ) -> Result<(), PassError> {
         if self.records.deadlocks.is_none() {
             return Ok(());
         }
         let waiters = self.lock_waiters.iter();
-        let waiting: Vec<u32> = waiters
+        let mut waiting: Vec<u32> = waiters
             .filter(|(tid, waiter)| self.goes_on(**tid, waiter))
             .map(|(tid, _)| *tid)
             .collect();
-        for tid in &waiting {
-            self.read_owner_again(*tid)?;
-        }
+        // Of those of which it is not read who has the lock nothing is said.
+        let is_known = self.read_owners_again(&waiting, deadline)?;
+        waiting.retain(|tid| is_known.contains(tid));
         let waiting: HashMap<u32, &LockWaiter> = waiting
             .iter()
             .filter_map(|tid| Some((*tid, self.lock_waiters.get(tid)?)))
@@ -95,29 +102,52 @@ impl Passer {
         })
     }
 
-    /// Reads anew who holds the lock for which a thread waits, if the lock says that: it may have been given to another of
-    /// the threads that wait for it, without this one having run.
-    fn read_owner_again(&mut self, tid: u32) -> Result<(), PassError> {
+    /// Reads anew who holds the locks for which threads wait, of those that say that: a lock may have been given to another
+    /// one of the threads that wait for it, without the others having run. Returns the threads of which that is known now.
+    fn read_owners_again(
+        &mut self,
+        waiting: &[u32],
+        deadline: Instant,
+    ) -> Result<HashSet<u32>, PassError> {
         let Self {
             shared,
             walker,
             processes,
             lock_waiters,
+            turn,
             ..
         } = self;
-        let Some(waiter) = lock_waiters.get_mut(&tid) else {
-            return Ok(());
-        };
-        let process = processes.get(&waiter.process);
-        if let Some((process, lock)) = process.zip(waiter.owned) {
-            waiter.owner = shared.read(self.turn, waiter.process, || {
-                if process.memory.is_snapshot() {
-                    process.memory.clear();
+        let mut owners = HashMap::new();
+        let mut known = HashSet::new();
+        for tid in waiting {
+            let Some(waiter) = lock_waiters.get_mut(tid) else {
+                continue;
+            };
+            let Some(lock) = &waiter.owned else {
+                known.insert(*tid);
+                continue;
+            };
+            let of_lock = (waiter.process, lock.address);
+            let owner = match owners.entry(of_lock) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(unknown) => {
+                    let process = processes.get(&waiter.process);
+                    let Some(process) = process.filter(|_| Instant::now() < deadline) else {
+                        continue;
+                    };
+                    let owner = shared.read(*turn, waiter.process, || {
+                        if process.memory.is_snapshot() {
+                            process.memory.clear();
+                        }
+                        process.lock_owner(lock, walker.scratch())
+                    })?;
+                    *unknown.insert(owner)
                 }
-                process.lock_owner(lock, walker.scratch())
-            })?;
+            };
+            waiter.owner = owner;
+            known.insert(*tid);
         }
-        Ok(())
+        Ok(known)
     }
 
     /// The threads of processes that are open. Those that have ended are not among them: others may have their ids.

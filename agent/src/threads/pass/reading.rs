@@ -117,13 +117,16 @@ impl Passer {
         let lock = lock.map(|lock| process.look_up_lock(lock, walker.scratch()));
         let is_wanted = wanted_records.deadlocks.is_some();
         let lock_waiter = lock.filter(|_| is_wanted).map(|lock| {
-            let owner = process.lock_owner(lock, walker.scratch());
+            let object = process.locks.object(lock).cloned();
+            let owner = object
+                .as_ref()
+                .and_then(|object| process.lock_owner(object, walker.scratch()));
             LockWaiter {
                 process: visit.tgid,
                 switches: visit.switches,
                 lock: lock.address(),
                 owner,
-                owned: owner.and(Some(lock)),
+                owned: object.filter(|_| owner.is_some()),
                 entered: process.entered_locks(thread_id, walker.scratch()),
                 name: String::new(),
             }
