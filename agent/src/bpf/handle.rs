@@ -21,7 +21,6 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{
     allocators::Allocators,
-    btf::KernelBtf,
     control::CONTROL,
     counters::{CounterMap, Counters},
     error::{Error, map_error},
@@ -110,16 +109,13 @@ impl Bpf {
         if pages {
             functions.push(SampledPages::FUNCTION);
         }
-        let KernelBtf {
-            layout: kernel_layout,
-            functions,
-        } = object::kernel_btf(&functions)?;
+        let btf = object::kernel_btf(&functions)?;
         let copies = has(Kind::is_about_copies);
-        let counts_memory = kernel_layout.resident != ResidentLayout::default();
+        let counts_memory = btf.layout.resident != ResidentLayout::default();
         if (pages || copies || has(Kind::is_growth)) && !counts_memory {
             return Err(Error::ResidentCounters);
         }
-        let mut object = object::load(options, &kernel_layout)?;
+        let mut object = object::load(options, &btf.layout)?;
         let sampling_events = SamplingEvents::load(&mut object, &options.kinds)?;
         let raise_probe = has(Kind::is_about_exceptions).then(|| RaiseProbe::load(&mut object));
         let raise_probe = raise_probe.transpose()?.map(Box::new);
@@ -142,7 +138,7 @@ impl Bpf {
         let tables = TableLoader::take(&mut object, has_visits)?;
         let mut sampled_pages = None;
         if pages {
-            sampled_pages = Some(Box::new(SampledPages::load(&mut object, &functions)?));
+            sampled_pages = Some(Box::new(SampledPages::load(&mut object, &btf.functions)?));
         }
         let mut pass_maps = None;
         if has_visits {
@@ -151,7 +147,7 @@ impl Bpf {
                 _ => None,
             };
             let maps = WalkMaps::open(&object, tables.clone())?;
-            let visits = ThreadVisits::load(&mut object, process, &functions)?;
+            let visits = ThreadVisits::load(&mut object, process, &btf)?;
             let mut lock_waits = None;
             if options.lock_releases {
                 lock_waits = Some(LockWaits::load(&mut object)?);

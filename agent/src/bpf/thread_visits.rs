@@ -7,7 +7,7 @@ use std::{collections::HashSet, fs, io};
 
 use agent_common::visit::{KnownThread, ThreadDetails, ThreadVisit};
 use aya::{
-    Btf, Ebpf,
+    Ebpf,
     maps::{Array, HashMap, MapData, MapError},
 };
 use zerocopy::FromBytes as _;
@@ -49,6 +49,7 @@ pub struct ThreadVisits {
     /// Whether the kernel can visit one thread by itself; [`None`] until it was tried.
     finds_threads: Option<bool>,
     buffer: Vec<u8>,
+    knows_preempted: bool,
 }
 
 /// What was recorded of a thread.
@@ -69,17 +70,18 @@ impl ThreadVisits {
     pub(super) fn load(
         object: &mut Ebpf,
         process: Option<u32>,
-        functions: &Btf,
+        btf: &KernelBtf,
     ) -> Result<Self, Error> {
         Ok(Self {
-            all: TaskIterator::load(object, ON_THREAD, functions, process)?,
-            read_ones: TaskIterator::load(object, ON_READ_THREAD, functions, process)?,
+            all: TaskIterator::load(object, ON_THREAD, &btf.functions, process)?,
+            read_ones: TaskIterator::load(object, ON_READ_THREAD, &btf.functions, process)?,
             known_map: maps::take(object, KNOWN_THREADS)?,
             known: HashSet::new(),
             chunk_map: maps::take(object, CHUNK)?,
             chunk: 0,
             noted: Vec::new(),
             visited: 0,
+            knows_preempted: btf.layout.last_queued != 0 && btf.layout.last_arrival != 0,
             finds_threads: None,
             buffer: Vec::new(),
         })
@@ -87,13 +89,18 @@ impl ThreadVisits {
 
     /// Tries whether the kernel lets threads be visited; nothing can be loaded afterwards.
     pub(super) fn check(object: &mut Ebpf) -> Result<(), Error> {
-        let functions = KernelBtf::read(&[Self::FUNCTION])?.functions;
-        let mut visits = Self::load(object, None, &functions)?;
+        let btf = KernelBtf::read(&[Self::FUNCTION])?;
+        let mut visits = Self::load(object, None, &btf)?;
         let visited = visits.visit_all().map(Iterator::count);
         visited.map(drop).map_err(|source| Error::System {
             call: "visit the threads",
             source,
         })
+    }
+
+    /// Whether a visit says of a thread that the calling one has taken its processor.
+    pub fn knows_preempted(&self) -> bool {
+        self.knows_preempted
     }
 
     /// Visits every thread.

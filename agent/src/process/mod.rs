@@ -42,7 +42,7 @@ pub use path::file_name;
 pub use procfs::Process;
 #[cfg(feature = "fuzzing")]
 pub use procfs::{is_kernel_thread, numbers};
-pub use task::{Scheduling, is_stopped, scheduling, thread_comm, thread_ids};
+pub use task::{Scheduling, SchedulingPolicy, is_stopped, scheduling, thread_comm, thread_ids};
 pub use task_files::{
     Runs, TaskFiles, TaskLook, last_run_ns, own_thread_id, scheduler_now_ns, task_ids,
 };

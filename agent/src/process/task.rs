@@ -50,8 +50,19 @@ pub struct Scheduling {
     pub processor: u32,
     /// Its nice value.
     pub nice: i32,
-    /// Whether it has none of the policies for which others wait: real time, or a deadline.
-    pub is_ordinary: bool,
+    /// Its policy.
+    pub policy: SchedulingPolicy,
+}
+
+/// The policies of the scheduler, by who has precedence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SchedulingPolicy {
+    /// Others wait for it: real time, or a deadline.
+    Precedent,
+    /// It shares with others by weights.
+    Ordinary,
+    /// It waits for others: batch, or idle.
+    Background,
 }
 
 /// How a thread shares its processor; [`None`] where it has ended.
@@ -65,8 +76,10 @@ fn scheduling_in(stat: &[u8]) -> Option<Scheduling> {
     const NICE: usize = 16;
     const PROCESSOR: usize = 36;
     const POLICY: usize = 38;
-    /// `SCHED_OTHER`, `SCHED_BATCH`, `SCHED_IDLE`, `SCHED_EXT`.
-    const ORDINARY: [i32; 4] = [0, 3, 5, 7];
+    const OTHER: i32 = 0;
+    const BATCH: i32 = 3;
+    const IDLE: i32 = 5;
+    const EXTENSIBLE: i32 = 7;
 
     let (_, fields) = comm_and_fields(stat)?;
     let fields: Vec<&[u8]> = fields.collect();
@@ -77,7 +90,11 @@ fn scheduling_in(stat: &[u8]) -> Option<Scheduling> {
     Some(Scheduling {
         processor: number(PROCESSOR)?.try_into().ok()?,
         nice: number(NICE)?,
-        is_ordinary: ORDINARY.contains(&number(POLICY)?),
+        policy: match number(POLICY)? {
+            OTHER | EXTENSIBLE => SchedulingPolicy::Ordinary,
+            BATCH | IDLE => SchedulingPolicy::Background,
+            _ => SchedulingPolicy::Precedent,
+        },
     })
 }
 
@@ -116,18 +133,25 @@ mod tests {
                 zeros(19)
             )
         };
-        let expected = |is_ordinary| Scheduling {
+        let expected = |policy| Scheduling {
             processor: 3,
             nice: -5,
-            is_ordinary,
+            policy,
         };
-        for (policy, is_ordinary) in [(0, true), (3, true), (1, false), (2, false), (6, false)] {
-            let found = scheduling_in(stat(-5, 3, policy).as_bytes());
-            assert_eq!(found, Some(expected(is_ordinary)), "{policy}");
+        for (number, policy) in [
+            (0, SchedulingPolicy::Ordinary),
+            (3, SchedulingPolicy::Background),
+            (5, SchedulingPolicy::Background),
+            (1, SchedulingPolicy::Precedent),
+            (2, SchedulingPolicy::Precedent),
+            (6, SchedulingPolicy::Precedent),
+        ] {
+            let found = scheduling_in(stat(-5, 3, number).as_bytes());
+            assert_eq!(found, Some(expected(policy)), "{number}");
         }
         assert_eq!(scheduling_in(b"7 (a) R 1 2"), None);
         let pid = std::process::id();
-        assert!(scheduling(pid, pid).is_some_and(|it| it.is_ordinary));
+        assert!(scheduling(pid, pid).is_some());
     }
 
     #[test]

@@ -19,7 +19,7 @@ impl Session {
     /// Goes on, after [`Self::start`], until each thread has its stack in the snapshot, for `limit`, or until `end`.
     ///
     /// The program that samples threads that run takes the kernel longer to verify than all else takes: it is
-    /// loaded when passes have seen a thread run, which meanwhile go on.
+    /// loaded when passes, which go on, have not found the stack of a thread that runs.
     ///
     /// # Errors
     ///

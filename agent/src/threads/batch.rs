@@ -38,7 +38,7 @@ pub struct Batch {
     pub lock_waits: Vec<LockWaitSample>,
     /// Threads that wait for the GIL while its holder runs.
     pub blocked: Vec<BlockedThread>,
-    /// For a snapshot: threads with a stack that do not run.
+    /// For a snapshot: threads with a stack, which did not run when it was read.
     pub rests: Vec<Rest>,
     /// Stacks, code objects and names of threads.
     pub references: Records,

@@ -18,7 +18,10 @@ use agent_common::{
 };
 use tokio::{sync::watch, time::timeout};
 
-use super::batch::{Batch, Rest, RunningThread};
+use super::{
+    batch::{Batch, Rest, RunningThread},
+    taken_processor::Taker,
+};
 use crate::bpf::monotonic_ns;
 
 /// Most threads that are remembered.
@@ -35,7 +38,7 @@ const PASSES_TO_PROVE: u64 = 3;
 const PATIENCE: Duration = Duration::from_millis(30);
 
 /// Passes in which a stack is read again that lacks an unwind table, and in which whoever loads the table has heard
-/// of it.
+/// of it; and in which one of a thread that could run is read again that lacks frames.
 const PASSES_TO_READ_AGAIN: u64 = 4;
 
 /// The stacks of all threads. Clones are the same.
@@ -46,6 +49,7 @@ pub struct Snapshot(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     progress: watch::Sender<SnapshotProgress>,
+    processors: Taker,
 }
 
 /// How far a snapshot is.
@@ -106,7 +110,7 @@ pub struct ProvedStack {
     pub gil_holder: Option<u32>,
     /// For how long it has waited, where that is known.
     pub waited: Option<Duration>,
-    /// What identifies this rest of the thread; [`None`] where it ran.
+    /// What identifies this rest of the thread; [`None`] where it ran, or only the pass kept it from that.
     pub rest: Option<Rest>,
     /// Times between which it is of: on the clock of the BPF programs, in nanoseconds.
     pub since_ns: u64,
@@ -135,10 +139,17 @@ impl Snapshot {
             SnapshotProgress::Running => {
                 let needs_samples = SnapshotProgress::NeedsSamples;
                 let reached = timeout(PATIENCE, self.reach(needs_samples)).await;
+                // The passes go on wherever there is a processor.
+                self.0.processors.release();
                 reached.unwrap_or(needs_samples)
             }
             reached => reached,
         }
+    }
+
+    /// Takes the processors of threads that run.
+    pub(super) fn processors(&self) -> &Taker {
+        &self.0.processors
     }
 
     /// Has samples taken of threads that run.
@@ -209,7 +220,8 @@ impl Snapshot {
             .retain(|key, thread| thread.stack.is_some() || seen.contains(key));
         for sample in &batch.samples {
             let key = key(sample);
-            let rest = rests.get(&sample.tid).copied();
+            let rests = rests.get(&sample.tid).copied();
+            let rest = rests.filter(|_| sample.wait != WaitReason::NONE);
             let waited = rest
                 .map(|rest| rest.duration_ns)
                 .filter(|duration| *duration != 0);
@@ -228,6 +240,11 @@ impl Snapshot {
                 lacks: match sample.native_status {
                     // It may be in the few instructions with which the interpreter links frames.
                     _ if sample.wait == WaitReason::NONE => lacks(sample),
+                    _ if sample.wait == WaitReason::RUNNABLE
+                        && state.passes < PASSES_TO_READ_AGAIN =>
+                    {
+                        lacks(sample)
+                    }
                     NativeUnwindStatus::NO_TABLE => Lacks::Table,
                     // Memory that a pass cannot read it cannot read a moment later.
                     _ => Lacks::Nothing,

@@ -1,7 +1,7 @@
 //! Passes for a snapshot: the first one at once, and the next ones soon after, until it ends.
 //!
-//! A thread that runs is read in a pass that is made on its processor. Where that cannot be had, or has not led to a stack
-//! a few times, samples of threads that run are asked for.
+//! A thread that runs is read in a pass that is made on its processor. Where one cannot be had, or several passes have not
+//! led to stacks, samples of threads that run are asked for.
 
 use std::{
     sync::{
@@ -17,7 +17,7 @@ use super::{
     pass::{PassError, Passer},
     shared::Shared,
     snapshot::Snapshot,
-    taken_processor::TakenProcessor,
+    taken_processor::Taking,
 };
 
 /// Time between two passes: one must not keep the threads that it waits for from running.
@@ -45,15 +45,14 @@ pub(super) fn run(
     loop {
         let running = snapshot.running_without_stack();
         let mut processor = None;
-        if !running.is_empty() {
-            let (tgid, tid) = running[fastrand::usize(..running.len())];
-            if running.len() <= left as usize {
-                left -= 1;
-                processor = TakenProcessor::of(tgid, tid);
-            }
-            if processor.is_none() {
-                left = 0;
-                snapshot.ask_for_samples();
+        if running.len() > left as usize {
+            snapshot.ask_for_samples();
+        } else if let Some((tgid, tid)) = fastrand::choice(running) {
+            left -= 1;
+            match snapshot.processors().take(tgid, tid) {
+                Taking::Taken(taken) => processor = Some(taken),
+                Taking::Refused => snapshot.ask_for_samples(),
+                Taking::Ended => {}
             }
         }
         let pass = passer.pass(ELAPSED_NS);

@@ -67,7 +67,10 @@ impl Visits {
 
     /// Whether a thread is told from others that do not run whose processor the calling thread has taken.
     pub(super) fn knows_preempted(&self) -> bool {
-        matches!(self, Self::Bpf(_))
+        match self {
+            Self::Bpf(visits) => visits.knows_preempted(),
+            Self::Outside(_) => false,
+        }
     }
 
     /// Most chunks of a pass with many threads: the BPF programs may have to visit all threads each time.

@@ -9,7 +9,7 @@ use super::error::Error;
 
 /// The types of a kernel.
 pub(super) struct Types<'a> {
-    types: &'a [u8],
+    bytes: &'a [u8],
     strings: &'a [u8],
     /// Offset of each type in `types`; ids count from 1.
     starts: Vec<u32>,
@@ -36,7 +36,7 @@ impl<'a> Types<'a> {
     pub(super) fn read(bytes: &'a [u8], wanted: &[Wanted]) -> Option<Self> {
         let (types, strings) = sections(bytes)?;
         let mut btf = Self {
-            types,
+            bytes: types,
             strings,
             starts: Vec::new(),
             found: Vec::new(),
@@ -102,13 +102,13 @@ impl<'a> Types<'a> {
         let Some(prototype) = self.prototype(function) else {
             return 0;
         };
-        let Some(kind) = Type::read(self.types, prototype) else {
+        let Some(kind) = Type::read(self.bytes, prototype) else {
             return 0;
         };
         let is_integer = |index: &usize| {
             let parameter = prototype + Type::BYTES + index * PARAMETER_BYTES + 4;
-            let of = word(self.types, parameter).and_then(|id| self.resolve(id));
-            let of = of.and_then(|at| Type::read(self.types, at));
+            let of = word(self.bytes, parameter).and_then(|id| self.resolve(id));
+            let of = of.and_then(|at| Type::read(self.bytes, at));
             of.is_some_and(|of| of.kind == INTEGER)
         };
         let last = (DATA + 1..kind.count).rev().find(is_integer);
@@ -118,16 +118,16 @@ impl<'a> Types<'a> {
 
     /// The prototype to a pointer to which the type `name` is an alias.
     fn prototype(&self, name: &str) -> Option<usize> {
-        let alias = Type::read(self.types, self.named(TYPEDEF, name)?)?;
-        let pointer = Type::read(self.types, self.resolve(alias.refers_to)?)?;
+        let alias = Type::read(self.bytes, self.named(TYPEDEF, name)?)?;
+        let pointer = Type::read(self.bytes, self.resolve(alias.refers_to)?)?;
         let at = self.resolve(pointer.refers_to)?;
-        (Type::read(self.types, at)?.kind == PROTOTYPE).then_some(at)
+        (Type::read(self.bytes, at)?.kind == PROTOTYPE).then_some(at)
     }
 
     /// Bytes of a structure.
     pub(super) fn bytes(&self, structure: &'static str) -> Result<u32, Error> {
         let at = self.named(STRUCTURE, structure);
-        let found = at.and_then(|at| Type::read(self.types, at));
+        let found = at.and_then(|at| Type::read(self.bytes, at));
         // Of a structure it is the size.
         let bytes = found.map(|kind| kind.refers_to);
         bytes.ok_or(Error::Missing {
@@ -139,15 +139,15 @@ impl<'a> Types<'a> {
     /// Offset in bits and type id of a field of the structure at `at`, also of a field of an
     /// anonymous structure in it.
     fn member(&self, at: usize, field: &str, depth: usize) -> Option<(u32, u32)> {
-        let kind = Type::read(self.types, at)?;
+        let kind = Type::read(self.bytes, at)?;
         if !kind.has_members() || depth == 0 {
             return None;
         }
         for index in 0..kind.count {
             let member = at + Type::BYTES + index * MEMBER_BYTES;
-            let name = self.name(word(self.types, member)?)?;
-            let member_type = word(self.types, member + 4)?;
-            let bits = word(self.types, member + 8)?;
+            let name = self.name(word(self.bytes, member)?)?;
+            let member_type = word(self.bytes, member + 4)?;
+            let bits = word(self.bytes, member + 8)?;
             // With bit fields in the structure the upper byte is the field's width.
             let bits = if kind.has_bit_fields {
                 bits & 0xff_ffff
@@ -172,7 +172,7 @@ impl<'a> Types<'a> {
         let mut id = id;
         for _ in 0..MAX_DEPTH {
             let at = self.start(id)?;
-            let kind = Type::read(self.types, at)?;
+            let kind = Type::read(self.bytes, at)?;
             if !kind.is_alias() {
                 return Some(at);
             }
