@@ -53,7 +53,8 @@ mod tests {
     fn the_agents_build_script_depends_on_build_bpf_alone() {
         let agent = tree(&["--package", "agent", "--edges", "build", "--depth", "1"]);
         assert_eq!(agent, ["agent", "build-bpf"]);
-        let build_bpf = tree(&["--package", "build-bpf", "--edges", "normal,build"]);
-        assert_eq!(build_bpf, ["build-bpf", "anyhow"]);
+        let edges = ["--edges", "normal,build", "--depth", "1"];
+        let build_bpf = tree(&[["--package", "build-bpf"].as_slice(), &edges].concat());
+        assert_eq!(build_bpf, ["build-bpf", "anyhow", "object"]);
     }
 }
