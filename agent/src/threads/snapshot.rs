@@ -135,16 +135,16 @@ impl Snapshot {
     /// Waits until each thread has its stack, or samples of those that run are needed: also where passes take too long
     /// to find stacks of them.
     pub async fn progress(&self) -> SnapshotProgress {
-        match self.reach(SnapshotProgress::Running).await {
-            SnapshotProgress::Running => {
-                let needs_samples = SnapshotProgress::NeedsSamples;
-                let reached = timeout(PATIENCE, self.reach(needs_samples)).await;
-                // The passes go on wherever there is a processor.
-                self.0.processors.release();
-                reached.unwrap_or(needs_samples)
-            }
+        let needs_samples = SnapshotProgress::NeedsSamples;
+        let reached = match self.reach(SnapshotProgress::Running).await {
+            SnapshotProgress::Running => timeout(PATIENCE, self.reach(needs_samples))
+                .await
+                .unwrap_or(needs_samples),
             reached => reached,
-        }
+        };
+        // From now on passes are made wherever there is a processor.
+        self.0.processors.release();
+        reached
     }
 
     /// Takes the processors of threads that run.
