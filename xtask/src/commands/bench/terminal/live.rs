@@ -86,9 +86,8 @@ impl View {
                 command.args(["--target", &pid, "--mount", "--root", "--wd=/"]);
                 command.args(["python3.15", "-m", "profiling.sampling", "attach"]);
                 command.args(["--live", "--all-threads", "--sampling-rate", &rate, &pid]);
-                // Others need files that this root file system lacks, as it does those of terminals.
-                command.env("LC_ALL", "C").env("TERM", "xterm");
-                command.env("TERMINFO", "/proc/1/root/lib/terminfo");
+                // Others need files that a small root file system lacks; without those of terminals it says so.
+                command.env("LC_ALL", "C");
                 command
             }
         }
