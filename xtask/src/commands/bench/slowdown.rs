@@ -128,7 +128,8 @@ fn compared(found: &[(usize, Window)], without: &[Speed]) -> Compared {
     }
 }
 
-fn noise(without: &[Speed]) -> Noise {
+/// By how much windows without a profiler differ from those beside them.
+pub(super) fn noise(without: &[Speed]) -> Noise {
     let noise = |by: fn(&Speed) -> Option<f64>| {
         let differences = without
             .windows(3)
@@ -145,12 +146,12 @@ fn by_cpu(speed: &Speed) -> Option<f64> {
     speed.by_cpu
 }
 
-fn by_wall(speed: &Speed) -> Option<f64> {
+pub(super) fn by_wall(speed: &Speed) -> Option<f64> {
     speed.by_wall
 }
 
 /// By how many percent a speed is less than the mean of those beside it.
-fn slower(
+pub(super) fn slower(
     by: fn(&Speed) -> Option<f64>,
     speed: &Speed,
     before: &Speed,
@@ -159,7 +160,8 @@ fn slower(
     Some(fall(by(speed)?, by(before)?, by(after)?))
 }
 
-fn alone(workload: &Workload, duration: Duration) -> Result<Speed> {
+/// The speed of a program that nobody profiles.
+pub(super) fn alone(workload: &Workload, duration: Duration) -> Result<Speed> {
     let start = workload.progress()?;
     thread::sleep(duration);
     Ok(Speed::between(&start, &workload.progress()?))

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use super::super::alternation::{Alternation, Middle, alternate, fall};
+use super::super::alternation::{Alternation, Middle, alternate};
+use super::super::slowdown::{alone, by_wall, noise, slower};
 use super::super::workload::{Speed, Workload};
 use super::screen::Screen;
 use super::{Options, Tools};
 use crate::commands::observe::proc;
-use crate::commands::observe::stats::{deviation, float};
+use crate::commands::observe::stats::float;
 
 /// The function in which the program computes.
 const FUNCTION: &str = "spin";
@@ -118,20 +119,10 @@ pub(super) fn measure(
     let rows = with
         .into_iter()
         .map(|found| found.and_then(|windows| row(&windows, &without).context("no windows")));
-    let noise = without.windows(3).filter_map(|three| {
-        let [before, middle, after] = [three[0], three[1], three[2]].map(|it| it.by_wall);
-        Some(fall(middle?, before?, after?))
-    });
     Ok(Measured {
         rows: views.iter().copied().zip(rows).collect(),
-        noise: deviation(noise),
+        noise: noise(&without).by_wall,
     })
-}
-
-fn alone(workload: &Workload, duration: Duration) -> Result<Speed> {
-    let start = workload.progress()?;
-    thread::sleep(duration);
-    Ok(Speed::between(&start, &workload.progress()?))
 }
 
 fn shown(tools: &Tools, workload: &Workload, view: View, options: &Options) -> Result<Window> {
@@ -163,8 +154,8 @@ fn row(windows: &[(usize, Window)], without: &[Speed]) -> Option<Row> {
     let slower: Vec<f64> = windows
         .iter()
         .filter_map(|(before, window)| {
-            let [left, right] = [without[before - 1], without[*before]].map(|it| it.by_wall);
-            Some(fall(window.speed.by_wall?, left?, right?))
+            let (before, after) = (&without[before - 1], &without[*before]);
+            slower(by_wall, &window.speed, before, after)
         })
         .collect();
     Some(Row {
