@@ -100,6 +100,37 @@ async fn a_parcel_that_was_torn_is_counted() {
 }
 
 #[tokio::test]
+async fn a_torn_parcel_is_counted_wherever_it_stands() {
+    for torn in 0..5 {
+        let temporary = tempfile::tempdir().unwrap();
+        let config = |url: &str| with_spool(pyroscope(url), temporary.path());
+        let exporters = start(config("http://127.0.0.1:1"));
+        for number in 0..5 {
+            exporters.push(&of_window(number, number as usize));
+        }
+        until(|| counts(&exporters).queued.spool == 5).await;
+        drop(exporters.shut_down(Duration::from_secs(5)).await);
+        let mut parcels = payloads(temporary.path());
+        parcels.sort();
+        std::fs::write(&parcels[torn], [0; 50]).unwrap();
+
+        let server = Server::start(strict_pyroscope).await;
+        let exporters = start(config(&server.url()));
+        until(|| counts(&exporters).queued.total() == 0).await;
+        let counts = counts(&exporters);
+        assert_eq!(
+            (
+                counts.recovered,
+                counts.delivered,
+                counts.dropped.spool_torn
+            ),
+            (5, 4, 1),
+            "{torn}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_spool_is_not_shared() {
     let temporary = tempfile::tempdir().unwrap();
     let config = with_spool(pyroscope("http://127.0.0.1:1"), temporary.path());

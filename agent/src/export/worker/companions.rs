@@ -16,7 +16,7 @@ use crate::{
         destination::{Destination, Receipt},
         failure::{Decision, DeliveryError},
         in_hand::InHand,
-        spool::{Front, Spool},
+        spool::Front,
     },
     http_client::HttpErrorKind,
     store::name,
@@ -75,8 +75,7 @@ impl<D: Destination> Worker<D> {
             return is_of_window(&next.name).then(|| self.unspooled.pop_front())?;
         }
         if let Some(spool) = self.spool.as_ref().filter(|spool| spool.lock().len() > 0) {
-            let (_, Front::Payload(next)) = spool.run(Spool::hold_front).await.ok()? else {
-                // Left to be read as the one in hand, which says what is wrong with it.
+            let Front::Payload(next) = self.hold_front(spool).await? else {
                 return None;
             };
             if !is_of_window(&next.name) {

@@ -12,6 +12,7 @@ use crate::export::{
     destination::{Destination, Receipt},
     in_hand::InHand,
     queue::ExportQueue,
+    shared_spool::SharedSpool,
     spool::{Front, Spool},
 };
 
@@ -139,22 +140,11 @@ impl<D: Destination> Worker<D> {
             if spool.lock().len() == 0 {
                 return None;
             }
-            let (usage, front) = spool.run(Spool::hold_front).await.ok()?;
-            match front {
+            match self.hold_front(spool).await? {
                 Front::Empty => return None,
                 Front::Payload(payload) => return Some(payload),
-                Front::Torn => {
-                    warn!(
-                        exporter = self.name,
-                        "a profile in the spool is damaged, and dropped"
-                    );
-                    self.queue.count(|counts| {
-                        usage.count(counts, 0);
-                        counts.dropped.add(DropReason::SpoolTorn, 1);
-                    });
-                }
+                Front::Torn => {}
                 Front::Unreadable => {
-                    self.queue.count(|counts| counts.spool_failures += 1);
                     select! {
                         () = sleep(SPOOL_RETRY) => {}
                         () = self.queue.stopped() => {}
@@ -163,5 +153,25 @@ impl<D: Destination> Worker<D> {
             }
         }
         None
+    }
+
+    /// Reads the oldest payload in the spool, held there; counts it if it is damaged, and thus gone, or unreadable.
+    pub(super) async fn hold_front(&self, spool: &SharedSpool) -> Option<Front> {
+        let (usage, front) = spool.run(Spool::hold_front).await.ok()?;
+        match front {
+            Front::Empty | Front::Payload(_) => {}
+            Front::Torn => {
+                warn!(
+                    exporter = self.name,
+                    "a profile in the spool is damaged, and dropped"
+                );
+                self.queue.count(|counts| {
+                    usage.count(counts, 0);
+                    counts.dropped.add(DropReason::SpoolTorn, 1);
+                });
+            }
+            Front::Unreadable => self.queue.count(|counts| counts.spool_failures += 1),
+        }
+        Some(front)
     }
 }
