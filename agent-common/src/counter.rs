@@ -99,6 +99,12 @@ impl Counter {
         Self(Self::WAIT_NS.0.wrapping_add(class.0))
     }
 
+    /// Native stacks that were sent with a copy of their thread's stack, to be walked to their end later.
+    pub const UNFINISHED_STACKS: Self = Self(39 + crate::maps::WaitClass::COUNT);
+    /// Native stacks that ended at code which the agent did not know yet, and that were sent as they are, because too
+    /// much was copied or unread.
+    pub const UNCOPIED_STACKS: Self = Self(40 + crate::maps::WaitClass::COUNT);
+
     /// How many counters there are.
-    pub const COUNT: u32 = 39 + crate::maps::WaitClass::COUNT;
+    pub const COUNT: u32 = 41 + crate::maps::WaitClass::COUNT;
 }

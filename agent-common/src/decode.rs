@@ -9,7 +9,7 @@ use crate::{
     limits::LEAF_FRAMES,
     record::{
         CodeObjectHead, Frame, Header, LockName, NativeFrame, NativeStackHead, RecordKind,
-        StackHead, Text, ThreadName,
+        StackHead, StackPage, Text, ThreadName, UnfinishedStack,
     },
 };
 use zerocopy::FromBytes;
@@ -86,6 +86,12 @@ pub fn decode(bytes: &[u8]) -> Result<Record<'_>, Malformed> {
                 native_stack(&head, frames).ok_or(length)?,
             ))
         }
+        RecordKind::STACK_PAGE => StackPage::ref_from_prefix(bytes)
+            .map(|(page, _)| Record::StackPage(page))
+            .map_err(|_| short),
+        RecordKind::UNFINISHED_STACK => UnfinishedStack::ref_from_prefix(bytes)
+            .map(|(stack, _)| Record::UnfinishedStack(stack))
+            .map_err(|_| short),
         RecordKind::WANTED_TABLE => head(bytes, short).map(Record::WantedTable),
         RecordKind(kind) => Err(Malformed::Kind(kind)),
     }
@@ -297,8 +303,11 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_decoded_or_refused(
-            kind in 0_u16..20,
-            rest in proptest::collection::vec(any::<u8>(), 0..300),
+            kind in 0_u16..23,
+            rest in prop_oneof![
+                proptest::collection::vec(any::<u8>(), 0..300),
+                proptest::collection::vec(any::<u8>(), 4000..5000),
+            ],
             cut in 0_usize..64,
         ) {
             let bytes = record(RecordKind(kind), &rest);

@@ -4,8 +4,8 @@ use std::{boxed::Box, vec::Vec};
 
 use crate::record::{
     AbsentPage, CodeObjectHead, EndedWait, ExceptionName, Frame, GonePage, LockName, LockRelease,
-    MovedMemory, NativeFrame, NewPage, ProcessEvent, Raise, Sample, StartedWait, TaskName,
-    ThreadName, WantedTable,
+    MovedMemory, NativeFrame, NewPage, ProcessEvent, Raise, Sample, StackPage, StartedWait,
+    TaskName, ThreadName, UnfinishedStack, WantedTable,
 };
 
 /// A record.
@@ -49,6 +49,10 @@ pub enum Record<'a> {
     NativeStack(NativeStack),
     /// An executable file is being run whose unwind table is not loaded.
     WantedTable(WantedTable),
+    /// A page of the stack of an unfinished one.
+    StackPage(&'a StackPage),
+    /// A native stack whose walk is to be continued.
+    UnfinishedStack(&'a UnfinishedStack),
 }
 
 /// A stack of Python frames.

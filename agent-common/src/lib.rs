@@ -43,6 +43,7 @@ pub mod python;
 pub mod record;
 pub mod sample_clock;
 pub mod scratch;
+pub mod stack_budget;
 pub mod thinning;
 pub mod unwind;
 pub mod visit;

@@ -1,5 +1,7 @@
 //! Every bound that the BPF programs and the agent rely on.
 
+use crate::stack_budget::StackRate;
+
 /// Python frames of a stack that are kept. Of a deeper one the leaf-most and the root-most
 /// half are.
 pub const MAX_FRAMES: usize = 512;
@@ -35,6 +37,31 @@ pub const CODE_BYTES: usize = 256;
 
 /// Bytes of a thread's data stack that are copied at once.
 pub const WINDOW_BYTES: usize = 8192;
+
+/// Bytes of a thread's stack that one record has, and the alignment of their address.
+pub const STACK_PAGE_BYTES: usize = 4096;
+
+/// Most such records of a sample whose native frames cannot be walked yet.
+pub const MAX_STACK_PAGES: u32 = 16;
+
+/// How much a processor copies of the stacks of one program and its children.
+pub const PROGRAM_STACKS: StackRate = StackRate {
+    burst: 8192,
+    per_second: 128,
+};
+
+/// How much a processor copies of the stacks of a host's processes.
+pub const HOST_STACKS: StackRate = StackRate {
+    burst: 1024,
+    per_second: 64,
+};
+
+/// Bytes of the ring buffer that are unread from which on no stack is copied: the rest is for samples.
+pub const MAX_UNREAD_FOR_STACKS: u64 = 1 << 20;
+
+/// Time after a process has executed a program or mapped code in which the agent may not know the code yet, in
+/// nanoseconds: what is not known after that never will be.
+pub const NEW_MAPPINGS_NS: u64 = 10_000_000_000;
 
 /// Windows of data stacks that one sample copies; the frames outside of them are copied one by one.
 pub const MAX_WINDOWS: u32 = 256;

@@ -9,7 +9,11 @@ use core::ptr;
 
 /// A value that is loaded and stored at every access.
 #[repr(transparent)]
-#[derive(Debug, Default)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Volatile<T>(T);
 
 impl<T: Copy> Volatile<T> {

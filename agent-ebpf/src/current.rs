@@ -72,6 +72,12 @@ pub(crate) fn end_event() {
     }
 }
 
+/// Whether the current sample is that of a probe, which other threads may interrupt.
+#[inline(always)]
+pub(crate) fn is_of_probe() -> bool {
+    slot() == OF_PROBES
+}
+
 /// Begins what a probe does; [`false`] where another thread does so on this processor, and has been interrupted.
 /// Each call that returns [`true`] needs one of [`end_probe`].
 #[inline(always)]

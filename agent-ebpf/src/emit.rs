@@ -274,6 +274,36 @@ pub(crate) fn wanted_table(executable: u32, tgid: u32) -> bool {
     RECORDS.output::<WantedTable>(wanted, urgent()).is_ok()
 }
 
+/// Whether less than so much is unread.
+#[inline(always)]
+pub(crate) fn has_room(most_unread: u64) -> bool {
+    RECORDS.query(UNREAD_BYTES) < most_unread
+}
+
+/// Sends a record of which `fill` makes all but the header, in the ring buffer itself; [`false`] when that is full, or
+/// `fill` returns it.
+#[inline(always)]
+pub(crate) fn make<T: 'static>(
+    kind: RecordKind,
+    fill: impl FnOnce(*mut T, Header) -> bool,
+) -> bool {
+    let Some(mut record) = RECORDS.reserve::<T>(0) else {
+        return false;
+    };
+    let header = Header {
+        kind,
+        reserved: 0,
+        bytes: size_of::<T>() as u32,
+    };
+    if !fill(record.as_mut_ptr(), header) {
+        record.discard(u64::from(BPF_RB_NO_WAKEUP));
+        return false;
+    }
+    record.submit(u64::from(BPF_RB_NO_WAKEUP));
+    sent(size_of::<T>() as u32);
+    true
+}
+
 /// Counts bytes that this processor sends.
 #[inline(always)]
 fn sent(bytes: u32) {

@@ -309,6 +309,10 @@ pub(crate) static WITH_APPEARED: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub(crate) static WITH_NATIVE: Global<u32> = Global::new(1);
 
+/// 1 to copy the stacks of threads whose native frames cannot be walked to their end yet.
+#[unsafe(no_mangle)]
+pub(crate) static WITH_STACK_COPIES: Global<u32> = Global::new(1);
+
 /// 1 to record exceptions too by which iterators, generators and tasks end.
 #[unsafe(no_mangle)]
 pub(crate) static WITH_CONTROL_FLOW: Global<u32> = Global::new(0);

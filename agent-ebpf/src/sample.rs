@@ -107,6 +107,7 @@ fn prepare(enter: impl FnOnce()) -> Option<(&'static mut Sampler, &'static Contr
         if pages != state.executable_pages && emit::process_event(ProcessEventKind::MAPPED, tgid, 0)
         {
             state.executable_pages = pages;
+            state.mapped_ns = now_ns;
         }
     }
     sampler.position.clear();
@@ -250,7 +251,11 @@ pub(crate) fn read_stacks(begin_native: impl FnOnce() -> (u32, u32)) -> SampledS
     if WITH_NATIVE.load() != 0 {
         let (kernel_bytes, has_registers) = begin_native();
         native_status = NativeUnwindStatus(read_native_stack(kernel_bytes, has_registers) as u16);
-        native_stack = steps::send_native();
+        native_stack = if steps::is_unfinished(native_status) {
+            steps::send_unfinished(u32::from(native_status.0))
+        } else {
+            steps::send_native()
+        };
     }
     emit::absent_page();
     let is_complete = status.is_complete() && native_status.is_complete();

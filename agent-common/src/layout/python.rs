@@ -20,6 +20,10 @@ impl InstructionStyle {
 
 /// How the frames of one evaluation loop are distinguished from those of the loop that called it.
 #[repr(transparent)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunStyle(pub u16);
 

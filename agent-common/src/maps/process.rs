@@ -1,7 +1,9 @@
 //! Processes that are profiled.
 
 use crate::layout::RunningTaskLayout;
-use crate::limits::{MAX_COUNTED_SEARCH_NS, MAX_PROCESS_SEARCH_NS, SEARCH_PERIOD_NS};
+use crate::limits::{
+    MAX_COUNTED_SEARCH_NS, MAX_PROCESS_SEARCH_NS, NEW_MAPPINGS_NS, SEARCH_PERIOD_NS,
+};
 
 /// Which processes that a profiled process starts are profiled as well.
 #[repr(transparent)]
@@ -80,6 +82,9 @@ pub struct ProcessState {
     pub searched_ns: u32,
     /// Since when it is counted.
     pub searched_since_ns: u64,
+    /// When `executable_pages` was last seen to change, in nanoseconds of the monotonic clock, whether the agent has examined
+    /// the process since then or not.
+    pub mapped_ns: u64,
 }
 
 impl ProcessState {
@@ -89,6 +94,19 @@ impl ProcessState {
     pub fn may_search(&self, now_ns: u64) -> bool {
         u64::from(self.searched_ns) < MAX_PROCESS_SEARCH_NS
             || now_ns.wrapping_sub(self.searched_since_ns) >= SEARCH_PERIOD_NS
+    }
+
+    /// Whether it has begun a program or mapped code so lately that the agent may not know the code yet.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_new_mappings(&self, now_ns: u64) -> bool {
+        let changed_ns = if self.mapped_ns > self.program {
+            self.mapped_ns
+        } else {
+            self.program
+        };
+        // Of a sample that stands for an earlier moment, or is taken beside another one, it may be later.
+        now_ns.saturating_sub(changed_ns) < NEW_MAPPINGS_NS
     }
 
     /// Notes how long a search took that ended now.
@@ -116,6 +134,7 @@ impl ProcessState {
         described_bytes: 0,
         searched_ns: 0,
         searched_since_ns: 0,
+        mapped_ns: 0,
     };
 }
 
@@ -132,11 +151,11 @@ unsafe impl aya::Pod for TrackedProcess {}
 unsafe impl aya::Pod for ProcessState {}
 
 const _: () = assert!(size_of::<TrackedProcess>() == 64);
-const _: () = assert!(size_of::<ProcessState>() == 56);
+const _: () = assert!(size_of::<ProcessState>() == 64);
 
 #[cfg(test)]
 mod tests {
-    use super::ProcessState;
+    use super::{NEW_MAPPINGS_NS, ProcessState};
 
     #[test]
     fn a_process_whose_searches_take_long_has_none_until_the_second_is_over() {
@@ -150,6 +169,32 @@ mod tests {
         assert!(state.may_search(begin + 1_000_000_000));
         state.note_search(1_000_000, begin + 1_000_000_000);
         assert_eq!(state.searched_ns, 1_000_000);
+    }
+
+    #[test]
+    fn code_is_new_for_a_while_after_a_program_begins_or_maps_some() {
+        let began = 100 * NEW_MAPPINGS_NS;
+        for state in [
+            ProcessState {
+                program: began,
+                ..ProcessState::NEW
+            },
+            ProcessState {
+                program: 1,
+                mapped_ns: began,
+                ..ProcessState::NEW
+            },
+        ] {
+            for (now_ns, is_new) in [
+                (began - 1, true),
+                (began, true),
+                (began + NEW_MAPPINGS_NS - 1, true),
+                (began + NEW_MAPPINGS_NS, false),
+            ] {
+                assert_eq!(state.has_new_mappings(now_ns), is_new, "{now_ns}");
+            }
+        }
+        assert!(!ProcessState::NEW.has_new_mappings(began));
     }
 
     #[test]

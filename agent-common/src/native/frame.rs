@@ -38,7 +38,11 @@ pub enum NativeStep {
 
 /// The registers of a frame, and which part of the stack is in the window.
 #[repr(C)]
-#[derive(Debug)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NativeFrameState {
     pub(super) pc: Volatile<u64>,
     registers: [Volatile<u64>; REGISTER_COUNT],
@@ -73,6 +77,18 @@ impl NativeFrameState {
         self.window_bytes.set(0);
         self.is_fault.set(0);
         self.is_interrupted.set(1);
+    }
+
+    /// At the same place as another one, with nothing in the window.
+    #[cfg(feature = "user")]
+    pub(super) fn resume(&mut self, other: &Self) {
+        self.clear();
+        self.pc.set(other.pc.get());
+        for (register, value) in self.registers.iter_mut().zip(&other.registers) {
+            register.set(value.get());
+        }
+        self.is_interrupted.set(other.is_interrupted.get());
+        self.stack_start.set(0);
     }
 
     /// Sets where the stack is expected to begin, 0 where that is not known.

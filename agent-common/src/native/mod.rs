@@ -16,4 +16,4 @@ pub use location::{CodeLocation, CodeLookup};
 pub use mapping_search::{MappingSearch, Mappings};
 pub use registers::{MREMAP, Registers};
 pub use stack::{MAX_ENTRIES, NativeStack};
-pub use walk::{NativeWalk, PythonFrames};
+pub use walk::{NativePosition, NativeWalk, PythonFrames};

@@ -168,6 +168,38 @@ impl NativeStack {
         bytes
     }
 
+    /// Fills in the head of the record as of a stack that no other sample has, since its walk is to be continued; returns
+    /// its hash. `sample` tells samples apart.
+    #[inline(always)]
+    pub fn finish_unique_record(&mut self, sample: [u64; 2]) -> u64 {
+        let [first, second] = sample;
+        let stack = self.hash.get().word(first).word(second).finish();
+        self.finish_record();
+        self.head.stack = stack;
+        stack
+    }
+
+    /// Native frames that it has.
+    #[inline(always)]
+    #[must_use]
+    pub fn kept(&self) -> u32 {
+        self.kept.get()
+    }
+
+    /// Counts so many native frames as its own that are in another stack, which it continues.
+    #[cfg(feature = "user")]
+    pub(super) fn continue_from(&mut self, kept: u32) {
+        self.kept.set(kept);
+    }
+
+    /// The entries, leaf first.
+    #[cfg(feature = "user")]
+    #[must_use]
+    pub fn entries(&self) -> &[NativeFrame] {
+        let count = self.count.get() as usize;
+        self.frames.get(..count).unwrap_or_default()
+    }
+
     /// The bytes of the record that was finished last.
     #[must_use]
     pub fn record(&self) -> &[u8] {

@@ -40,15 +40,27 @@ pub struct PythonFrames<'a> {
     pub style: RunStyle,
 }
 
-/// A walk, and its frames.
+/// How far a walk is.
 #[repr(C)]
-#[derive(Debug)]
-pub struct NativeWalk {
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NativePosition {
     frame: NativeFrameState,
     /// The next run.
     run: Volatile<u32>,
     /// Python frames that are part of the stack already.
     claimed: Volatile<u32>,
+}
+
+/// A walk, and its frames.
+#[repr(C)]
+#[derive(Debug)]
+pub struct NativeWalk {
+    /// The next frame, or the one at which the walk has ended.
+    pub position: NativePosition,
     /// The frames that were kept.
     pub stack: NativeStack,
 }
@@ -58,9 +70,11 @@ impl NativeWalk {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            frame: NativeFrameState::new(),
-            run: Volatile::new(0),
-            claimed: Volatile::new(0),
+            position: NativePosition {
+                frame: NativeFrameState::new(),
+                run: Volatile::new(0),
+                claimed: Volatile::new(0),
+            },
             stack: NativeStack::new(),
         }
     }
@@ -69,35 +83,46 @@ impl NativeWalk {
     #[inline(always)]
     pub fn clear(&mut self, seed: u64) {
         self.stack.clear(seed);
-        self.frame.clear();
-        self.run.set(0);
-        self.claimed.set(0);
+        self.position.frame.clear();
+        self.position.run.set(0);
+        self.position.claimed.set(0);
     }
 
     /// Starts at `pc`; [`set_register`](Self::set_register) sets the registers.
     #[inline(always)]
     pub fn begin(&mut self, pc: u64) {
-        self.frame.pc.set(pc);
+        self.position.frame.pc.set(pc);
     }
 
     /// Sets where the stack is expected to begin, 0 where that is not known: less of it is read at
     /// once than could be.
     #[inline(always)]
     pub fn expect_stack_start(&mut self, address: u64) {
-        self.frame.expect_stack_start(address);
+        self.position.frame.expect_stack_start(address);
+    }
+
+    /// Continues at a position that another walk has left, which has `kept` so many native frames, and with none of its
+    /// own; the stack is read again.
+    #[cfg(feature = "user")]
+    pub fn resume(&mut self, position: &NativePosition, kept: u32) {
+        self.stack.clear(0);
+        self.stack.continue_from(kept);
+        self.position.frame.resume(&position.frame);
+        self.position.run.set(position.run.get());
+        self.position.claimed.set(position.claimed.get());
     }
 
     /// The stack pointer of the last frame: at the end of a whole walk, where the stack begins.
     #[inline(always)]
     #[must_use]
     pub fn stack_pointer(&self) -> u64 {
-        self.frame.register(ARCH.stack_pointer)
+        self.position.frame.register(ARCH.stack_pointer)
     }
 
     /// Sets a register, by DWARF's number.
     #[inline(always)]
     pub fn set_register(&mut self, number: u8, value: u64) {
-        self.frame.set_register(number, value);
+        self.position.frame.set_register(number, value);
     }
 
     /// Visits up to `count` frames.
@@ -130,14 +155,15 @@ impl NativeWalk {
         python: PythonFrames<'_>,
         code: &mut C,
     ) -> NativeStep {
-        let is_interrupted = self.frame.is_interrupted.get() != 0;
-        let pc = self.frame.pc.get();
+        let is_interrupted = self.position.frame.is_interrupted.get() != 0;
+        let pc = self.position.frame.pc.get();
         let address = if is_interrupted {
             pc
         } else {
             pc.wrapping_sub(1)
         };
-        let Some(place) = code.find(address, self.frame.register(ARCH.stack_pointer)) else {
+        let Some(place) = code.find(address, self.position.frame.register(ARCH.stack_pointer))
+        else {
             return NativeStep::End(NativeUnwindStatus::UNMAPPED);
         };
         if place.kind != NativeKind::FILE && place.kind != NativeKind::ANONYMOUS {
@@ -153,10 +179,11 @@ impl NativeWalk {
             if !self.stack.push_frame(place) {
                 return NativeStep::End(NativeUnwindStatus::TOO_DEEP);
             }
-            return self.frame.unwind_signal_frame(memory, scratch);
+            return self.position.frame.unwind_signal_frame(memory, scratch);
         }
-        let stack_pointer = self.frame.register(ARCH.stack_pointer);
+        let stack_pointer = self.position.frame.register(ARCH.stack_pointer);
         let (cfa, end) = self
+            .position
             .frame
             .find_cfa(memory, place, &mut rule, is_interrupted);
         let top = rule.flags.on_same_stack(cfa);
@@ -170,7 +197,7 @@ impl NativeWalk {
         if end != NativeUnwindStatus::NOT_WALKED {
             return NativeStep::End(end);
         }
-        self.frame.unwind_frame(memory, scratch, rule, cfa)
+        self.position.frame.unwind_frame(memory, scratch, rule, cfa)
     }
 
     /// Whether the frame between these addresses is that of an evaluation loop; the Python frames
@@ -183,16 +210,16 @@ impl NativeWalk {
         stack_pointer: u64,
         cfa: u64,
     ) -> bool {
-        let claimed = self.claimed.get();
+        let claimed = self.position.claimed.get();
         if python.style == RunStyle::EACH {
             if !rule.flags.has(RuleFlags::EVALUATES) || claimed >= python.depth {
                 return false;
             }
-            self.claimed.set(claimed + 1);
+            self.position.claimed.set(claimed + 1);
             self.stack.add_pending(1);
             return true;
         }
-        let first = self.run.get();
+        let first = self.position.run.get();
         let mut nth = 0;
         while nth < RUNS_PER_FRAME {
             let index = first.wrapping_add(nth);
@@ -201,8 +228,8 @@ impl NativeWalk {
             }
             let run = python.runs.get(index);
             if run.address >= stack_pointer && run.address < cfa {
-                self.run.set(index + 1);
-                self.claimed.set(run.depth);
+                self.position.run.set(index + 1);
+                self.position.claimed.set(run.depth);
                 let fresh = run.depth.wrapping_sub(claimed);
                 self.stack.add_pending(fresh);
                 return true;

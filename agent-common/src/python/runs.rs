@@ -14,6 +14,10 @@ use crate::{
 
 /// The end of a run.
 #[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PythonRun {
     /// An address within the native frame of the loop.
@@ -32,7 +36,11 @@ const NO_RUN: PythonRun = PythonRun {
 
 /// The runs of a stack, leaf first.
 #[repr(C)]
-#[derive(Debug)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PythonRuns {
     count: Volatile<u32>,
     depth: Volatile<u32>,

@@ -54,6 +54,10 @@ impl RecordKind {
     pub const STARTED_WAIT: Self = Self(18);
     /// An [`EndedWait`](super::EndedWait).
     pub const ENDED_WAIT: Self = Self(19);
+    /// A [`StackPage`](super::StackPage).
+    pub const STACK_PAGE: Self = Self(20);
+    /// An [`UnfinishedStack`](super::UnfinishedStack).
+    pub const UNFINISHED_STACK: Self = Self(21);
 }
 
 /// The start of every record.

@@ -20,6 +20,7 @@ mod task_name;
 mod text;
 mod thread_name;
 mod traced_wait;
+mod unfinished_stack;
 mod unwind_status;
 mod wait;
 
@@ -40,5 +41,6 @@ pub use task_name::{MAX_TASK_NAME_BYTES, TASK_NAME_BYTES, TaskName};
 pub use text::Text;
 pub use thread_name::ThreadName;
 pub use traced_wait::{EndedWait, StartedWait};
+pub use unfinished_stack::{StackPage, UnfinishedStack};
 pub use unwind_status::{NativeUnwindStatus, PythonUnwindStatus};
 pub use wait::WaitReason;

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use agent_common::{
     layout::RunStyle,
+    limits::MAX_NATIVE_VISITED,
     maps::TableState,
     memory::{Fault, UserAddr, UserMemory},
     native::{
-        Arch, CodeLocation, CodeLookup, NativeOutcome, NativeWalk, PythonFrames, UnwindNative,
+        Arch, CodeLocation, CodeLookup, NativeOutcome, NativeStep, NativeWalk, PythonFrames,
+        UnwindNative,
     },
     python::PythonRuns,
     record::{NativeFrame, NativeKind, NativeUnwindStatus},
@@ -177,13 +179,26 @@ pub(super) fn walk(
     python: PythonFrames<'_>,
     code: &mut impl CodeLookup,
 ) -> Walked {
-    let mut stack = Stack(stack);
-    let whole = stack.0.len().next_multiple_of(PAGE_WORDS);
-    stack.0.resize(whole, 0);
+    walk_with(&mut NativeWalk::new(), stack, start, python, code)
+}
+
+fn padded(mut stack: Vec<u64>) -> Stack {
+    let whole = stack.len().next_multiple_of(PAGE_WORDS);
+    stack.resize(whole, 0);
+    Stack(stack)
+}
+
+fn walk_with(
+    walk: &mut NativeWalk,
+    stack: Vec<u64>,
+    start: &Start,
+    python: PythonFrames<'_>,
+    code: &mut impl CodeLookup,
+) -> Walked {
+    let stack = padded(stack);
     let mut scratch = Box::new(Scratch::new());
-    let mut walk = Box::new(NativeWalk::new());
     let mut steps = Steps {
-        walk: &mut walk,
+        walk,
         stack: &stack,
         scratch: &mut scratch,
         start,
@@ -231,4 +246,76 @@ pub(super) const fn at(pc: u64) -> Start {
 
 pub(super) fn addresses(walked: &Walked) -> Vec<u64> {
     walked.frames.iter().map(|frame| frame.address).collect()
+}
+
+/// Code that is not known yet after so many look-ups.
+pub(super) struct KnownSoFar<'a> {
+    pub(super) code: &'a mut Known,
+    pub(super) lookups: u32,
+    /// Whether it is in no mapping; else it lacks a table.
+    pub(super) is_unmapped: bool,
+}
+
+impl CodeLookup for KnownSoFar<'_> {
+    fn find(&mut self, address: u64, stack_pointer: u64) -> Option<&CodeLocation> {
+        if self.lookups == 0 && self.is_unmapped {
+            return None;
+        }
+        self.code.find(address, stack_pointer)?;
+        if self.lookups == 0 {
+            self.code.found.rule = Rule::UNKNOWN;
+            self.code.found.kind = NativeKind::FILE;
+            self.code.found.table = TableState::ABSENT;
+        } else {
+            self.lookups -= 1;
+        }
+        Some(&self.code.found)
+    }
+}
+
+/// A walk that ends at code which is not known yet, and is continued when all is.
+pub(super) fn walk_and_resume(
+    stack: &[u64],
+    start: &Start,
+    python: PythonFrames<'_>,
+    mut so_far: KnownSoFar<'_>,
+) -> Walked {
+    let mut walk = Box::new(NativeWalk::new());
+    let mut walked = walk_with(&mut walk, stack.to_vec(), start, python, &mut so_far);
+    let is_without_table = walked.end == NativeUnwindStatus::NO_TABLE;
+    if !is_without_table && walked.end != NativeUnwindStatus::UNMAPPED {
+        return walked;
+    }
+    if is_without_table {
+        walked.frames.pop();
+    }
+    let kept = walk.stack.kept() - u32::from(is_without_table);
+    let mut rest = Box::new(NativeWalk::new());
+    rest.resume(&walk.position, kept);
+    let stack = padded(stack.to_vec());
+    let mut scratch = Box::new(Scratch::new());
+    walked.end = loop {
+        match rest.step(&stack, &mut scratch, python, so_far.code) {
+            NativeStep::Next if walked.steps < MAX_NATIVE_VISITED => walked.steps += 1,
+            NativeStep::Next => break NativeUnwindStatus::TOO_DEEP,
+            NativeStep::End(end) => break end,
+        }
+    };
+    rest.stack.push_pending_run();
+    walked.frames.extend(rest.stack.entries());
+    walked
+}
+
+/// Entries of runs of Python frames that follow each other are one.
+pub(super) fn merged(frames: &[NativeFrame]) -> Vec<NativeFrame> {
+    let mut merged: Vec<NativeFrame> = Vec::new();
+    for frame in frames {
+        match merged.last_mut() {
+            Some(last) if last.kind == NativeKind::PYTHON && frame.kind == NativeKind::PYTHON => {
+                last.id_or_count += frame.id_or_count;
+            }
+            _ => merged.push(*frame),
+        }
+    }
+    merged
 }

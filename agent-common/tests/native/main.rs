@@ -15,8 +15,9 @@ use agent_common::{
 use proptest::prelude::*;
 
 use made::{
-    ARCH, COMPILED_AT_RUN_TIME, ENTRY, FILE, FRAME_BYTES, HANDLER_RETURN, Known, LOOP, PAGE_WORDS,
-    STACK, SWITCH, Start, Walked, addresses, at, frames, walk, walk_native,
+    ARCH, COMPILED_AT_RUN_TIME, ENTRY, FILE, FRAME_BYTES, HANDLER_RETURN, Known, KnownSoFar, LOOP,
+    PAGE_WORDS, STACK, SWITCH, Start, Walked, addresses, at, frames, merged, walk, walk_and_resume,
+    walk_native,
 };
 
 #[test]
@@ -264,5 +265,46 @@ proptest! {
         prop_assert!(native.count() <= MAX_NATIVE_FRAMES);
         let claimed: u32 = shape(&walked).iter().sum();
         prop_assert!(claimed <= depth);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_walk_that_is_continued_finds_what_one_walk_does(
+        functions in prop::collection::vec((any::<bool>(), 1..3_u32), 0..200),
+        lookups in 0..200_u32,
+        is_unmapped: bool,
+        style in prop_oneof![Just(RunStyle::EACH), Just(RunStyle::ENTRY_FRAMES)],
+    ) {
+        let mut callers: Vec<_> = functions
+            .iter()
+            .zip(0_u64..)
+            .map(|((is_loop, _), nth)| if *is_loop { LOOP } else { FILE } + 8 * (nth + 1))
+            .collect();
+        callers.push(ENTRY + 9);
+        let mut runs = PythonRuns::new();
+        let mut depth = 0;
+        for ((is_loop, frames), nth) in functions.iter().zip(1_u64..) {
+            if *is_loop {
+                depth += if style == RunStyle::EACH { 1 } else { *frames };
+                runs.end(STACK + nth * FRAME_BYTES + 8, depth);
+            }
+        }
+        let python = PythonFrames {
+            runs: &runs,
+            depth,
+            style,
+        };
+        let stack = frames(&callers);
+        let whole = walk(stack.clone(), &at(FILE + 0x10), python, &mut Known::new());
+        let mut code = Known::new();
+        let so_far = KnownSoFar {
+            code: &mut code,
+            lookups,
+            is_unmapped,
+        };
+        let continued = walk_and_resume(&stack, &at(FILE + 0x10), python, so_far);
+        prop_assert_eq!(merged(&continued.frames), merged(&whole.frames));
+        prop_assert_eq!(continued.end, whole.end);
     }
 }

@@ -8,6 +8,7 @@ mod running_task;
 mod stack;
 mod thread;
 mod thread_name;
+mod unfinished;
 mod walk;
 
 pub(crate) use gil_holder::gil_holder_thread;
@@ -18,4 +19,5 @@ pub(crate) use thread::{
     STATES_PER_STEP, begin_search, load_cached_state, search_states, track_thread,
 };
 pub(crate) use thread_name::{begin_name, find_name, send_name};
+pub(crate) use unfinished::{is_unfinished, send_unfinished};
 pub(crate) use walk::{FRAMES_PER_STEP, begin_walk, continue_walk, walk_frames};

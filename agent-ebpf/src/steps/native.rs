@@ -128,12 +128,33 @@ pub(crate) extern "C" fn send_native() -> u64 {
     stack
 }
 
+/// Sends the native stack of a walk that is to be continued, as one that no other sample has; returns its hash.
+#[inline(always)]
+pub(super) fn send_unique(sample: [u64; 2]) -> Option<u64> {
+    let native = current::native()?;
+    native.walk.stack.push_pending_run();
+    let stack = native.walk.stack.finish_unique_record(sample);
+    if !send_finished(&native.walk.stack) {
+        count(Counter::LOST_NATIVE_STACKS);
+        return None;
+    }
+    count(Counter::NATIVE_STACKS);
+    Some(stack)
+}
+
 /// Sends the record of a native stack; [`false`] when the ring buffer is full.
 #[inline(always)]
 fn send(stack: &mut NativeStack) -> bool {
+    stack.finish_record();
+    send_finished(stack)
+}
+
+/// The same of one whose head is filled in.
+#[inline(always)]
+fn send_finished(stack: &NativeStack) -> bool {
     const MAX_BYTES: usize = size_of::<NativeStackHead>() + MAX_ENTRIES * size_of::<NativeFrame>();
     // Hidden from the compiler, which would drop the check below that the verifier needs.
-    let bytes = masked(stack.finish_record() as u32, u32::MAX) as usize;
+    let bytes = masked(stack.head.header.bytes, u32::MAX) as usize;
     let record = (&raw const *stack).cast::<u8>();
     // SAFETY: the head is followed by `MAX_ENTRIES` frames, all within the walk.
     bytes <= MAX_BYTES && unsafe { emit::send(record.add(offset_of!(NativeStack, head)), bytes) }

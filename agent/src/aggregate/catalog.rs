@@ -1,7 +1,7 @@
 //! The stacks, processes and threads that samples refer to; builds profiles of windows.
 
 use agent_common::decoded::{NativeStack, Stack};
-use agent_common::record::{NativeFrame, NativeKind, ProfileKind, WaitReason};
+use agent_common::record::{NativeFrame, NativeKind, NativeUnwindStatus, ProfileKind, WaitReason};
 use foldhash::HashMap;
 
 use super::{
@@ -26,6 +26,8 @@ use crate::{
 pub struct Catalog {
     stacks: GenerationalCache<u64, Stack>,
     native_stacks: GenerationalCache<u64, NativeStack>,
+    /// How the walks of native stacks have ended at last that had to be continued.
+    native_ends: GenerationalCache<u64, NativeUnwindStatus>,
     processes: HashMap<u32, ProcessEntry>,
     /// How many processes have been added.
     processes_added: usize,
@@ -63,6 +65,34 @@ impl Catalog {
     /// Adds a native stack that samples refer to.
     pub fn add_native_stack(&mut self, stack: NativeStack) {
         self.native_stacks.insert(stack.hash, stack);
+    }
+
+    /// Adds frames to a native stack whose walk has been continued until it `end`ed; if `replaces_last`, the first one is
+    /// in place of the last one that there was.
+    pub fn finish_native_stack(
+        &mut self,
+        hash: u64,
+        replaces_last: bool,
+        frames: &[NativeFrame],
+        end: NativeUnwindStatus,
+    ) {
+        let Some(stack) = self.native_stacks.get_mut(&hash) else {
+            return;
+        };
+        if replaces_last {
+            let last = stack.frames.last();
+            let first = frames.first();
+            let is_same = last
+                .zip(first)
+                .is_some_and(|(last, first)| last == first || first.kind == NativeKind::PYTHON);
+            if !is_same {
+                // Something else was mapped there meanwhile.
+                return;
+            }
+            stack.frames.pop();
+        }
+        stack.frames.extend_from_slice(frames);
+        self.native_ends.insert(hash, end);
     }
 
     /// Adds a process, or replaces the one with the same id. The last one holds for all samples with
@@ -108,6 +138,7 @@ impl Catalog {
     pub fn rotate(&mut self) {
         self.stacks.rotate();
         self.native_stacks.rotate();
+        self.native_ends.rotate();
         self.threads.rotate();
         self.locks.rotate();
         self.exceptions.rotate();
@@ -253,8 +284,9 @@ impl Catalog {
                     tid: key.blocked.thread,
                     ..key.thread
                 };
+                let with_end = self.with_final_end(key);
                 let sampled = SampledStack {
-                    key,
+                    key: &with_end,
                     blocked: (key.blocked.thread != 0).then(|| self.thread_name(blocked)),
                     lock: self.locks.get(&key.blocked.lock).map(String::as_str),
                     exception,
@@ -303,6 +335,17 @@ impl Catalog {
             profile.losses.untimed_samples = untimed;
         }
         profile
+    }
+
+    /// The key of samples, with how the walk of their native stack has ended at last.
+    fn with_final_end(&self, key: &SampleKey) -> SampleKey {
+        let was_cut = [NativeUnwindStatus::NO_TABLE, NativeUnwindStatus::UNMAPPED];
+        let end = self.native_ends.get(&key.native_stack);
+        let end = end.filter(|_| was_cut.contains(&key.native_end));
+        SampleKey {
+            native_end: end.copied().unwrap_or(key.native_end),
+            ..*key
+        }
     }
 
     /// Whether the thread of samples waits for work, or the one whose wait it has ended did.

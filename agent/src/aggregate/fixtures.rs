@@ -3,8 +3,8 @@
 use agent_common::{
     decoded::{NativeStack, Stack},
     record::{
-        Header, MemoryType, NativeUnwindStatus, ProfileKind, PythonUnwindStatus, RecordKind,
-        Sample, WaitReason,
+        Header, MemoryType, NativeFrame, NativeUnwindStatus, ProfileKind, PythonUnwindStatus,
+        RecordKind, Sample, WaitReason,
     },
 };
 
@@ -79,6 +79,17 @@ impl Aggregator {
 
     pub(super) fn add_native_stack(&mut self, stack: NativeStack) {
         self.catalog.add_native_stack(stack);
+    }
+
+    pub(super) fn finish_native_stack(
+        &mut self,
+        hash: u64,
+        replaces_last: bool,
+        frames: &[NativeFrame],
+        end: NativeUnwindStatus,
+    ) {
+        let catalog = &mut self.catalog;
+        catalog.finish_native_stack(hash, replaces_last, frames, end);
     }
 
     pub(super) fn add_process(&mut self, process: Process) {

@@ -448,3 +448,43 @@ fn the_symbolizer_is_prepared_once_for_all_included_frames() {
     aggregator.profile(&about, &filter, &mut symbolizer);
     assert_eq!(symbolizer.0, [[(3, 14)]]);
 }
+
+#[test]
+fn stacks_that_were_finished_are_one_with_those_that_were_whole() {
+    let mut aggregator = Aggregator::default();
+    let frames = |addresses: &[u64]| -> Vec<_> {
+        let frame = |address: &u64| NativeFrame {
+            address: *address,
+            id_or_count: 1,
+            kind: NativeKind::FILE,
+        };
+        addresses.iter().map(frame).collect()
+    };
+    let (cut, complete) = (NativeUnwindStatus::NO_TABLE, NativeUnwindStatus::COMPLETE);
+    for (hash, addresses, end) in [
+        (5, &[10, 11, 12][..], complete),
+        (6, &[10, 11], cut),
+        (7, &[10], NativeUnwindStatus::UNMAPPED),
+        (8, &[10, 11], cut),
+    ] {
+        aggregator.add_native_stack(NativeStack {
+            hash,
+            frames: frames(addresses),
+        });
+        aggregator.add_sample(&Sample {
+            native_stack: hash,
+            native_status: end,
+            ..sample(0, 1, 1, PythonUnwindStatus::NO_PYTHON)
+        });
+    }
+    aggregator.finish_native_stack(6, true, &frames(&[11, 12]), complete);
+    aggregator.finish_native_stack(7, false, &frames(&[11, 12]), complete);
+    // One that is not known, as after an eviction, does no harm.
+    aggregator.finish_native_stack(9, true, &frames(&[11]), complete);
+    let profile = profile(&aggregator);
+    let mut counts: Vec<_> = profile.samples.iter().map(|it| it.count).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [1, 3], "{:?}", profile.samples);
+    assert_eq!(profile.unwind_stats[0].complete, 3);
+    assert_eq!(profile.unwind_stats[0].walked, 4);
+}

@@ -51,6 +51,20 @@ const TRACEPOINTS: [(&str, &str); 5] = [
     ("on_cpu_hotplug", "cpuhp_exit"),
 ];
 
+/// Most maps of unwind tables that are kept for walks that are continued: each of them has a descriptor.
+const TABLES_OF_CONTINUED_WALKS: usize = 128;
+
+/// How many maps of unwind tables are also read in the agent.
+fn kept_tables(options: &LoadOptions) -> usize {
+    if options.visits != Visits::None {
+        usize::MAX
+    } else if options.with_stack_copies {
+        TABLES_OF_CONTINUED_WALKS
+    } else {
+        0
+    }
+}
+
 /// What passes over all threads need.
 pub struct PassMaps {
     /// Visits them.
@@ -69,6 +83,8 @@ pub struct Bpf {
     ring: Option<Ring>,
     /// [`None`] once they were taken, and where there are none.
     pass_maps: Option<Box<PassMaps>>,
+    /// [`None`] once they were taken, and where no walks are continued.
+    walk_maps: Option<Box<WalkMaps>>,
     /// [`None`] once they were taken, and where none are looked at.
     sampled_pages: Option<Box<SampledPages>>,
     control_map: Array<MapData, Control>,
@@ -135,7 +151,11 @@ impl Bpf {
         let switches = options.switches.as_deref();
         let switches = switches.map(|classes| SwitchTracing::load(&mut object, classes));
         let switches = switches.transpose()?;
-        let tables = TableLoader::take(&mut object, has_visits)?;
+        let tables = TableLoader::take(&mut object, kept_tables(options))?;
+        let mut walk_maps = None;
+        if options.with_stack_copies {
+            walk_maps = Some(Box::new(WalkMaps::open(&object, tables.clone())?));
+        }
         let mut sampled_pages = None;
         if pages {
             sampled_pages = Some(Box::new(SampledPages::load(&mut object, &btf.functions)?));
@@ -160,6 +180,7 @@ impl Bpf {
         }
         let mut bpf = Self {
             pass_maps,
+            walk_maps,
             sampled_pages,
             ring: Some(Ring::take(&mut object)?),
             control_map: maps::take(&mut object, CONTROL)?,
@@ -310,6 +331,11 @@ impl Bpf {
     /// none.
     pub fn take_pass_maps(&mut self) -> Option<PassMaps> {
         self.pass_maps.take().map(|maps| *maps)
+    }
+
+    /// Takes what continued walks look up, which is for another thread; [`None`] the second time, and where there are none.
+    pub fn take_walk_maps(&mut self) -> Option<WalkMaps> {
+        self.walk_maps.take().map(|maps| *maps)
     }
 
     /// Takes the pages of which there are samples, which are for another thread; [`None`] the second time, and where

@@ -41,6 +41,8 @@ pub struct LoadOptions {
     pub hash_seed: u64,
     /// Whether native and kernel frames are sampled.
     pub with_native: bool,
+    /// Whether the stacks of threads are copied whose native frames cannot be walked to their end yet.
+    pub with_stack_copies: bool,
     /// Whether every process is sampled that is not excluded, not only those that were added.
     pub whole_host: bool,
     /// Whether there are events of programs that other processes execute.
@@ -111,6 +113,11 @@ pub(super) fn load(options: &LoadOptions, kernel_layout: &KernelLayout) -> Resul
         .override_global("HASH_SEED", &options.hash_seed, true)
         .override_global("WITH_APPEARED", &u32::from(options.with_appeared), true)
         .override_global("WITH_NATIVE", &u32::from(options.with_native), true)
+        .override_global(
+            "WITH_STACK_COPIES",
+            &u32::from(options.with_stack_copies),
+            true,
+        )
         .override_global("WITH_CONTROL_FLOW", &u32::from(with_control_flow), true)
         .override_global("WITH_PAGES", &u32::from(pages), true)
         .override_global("WITH_PROBES", &u32::from(has_probes), true)

@@ -61,7 +61,7 @@ impl LoadedTables {
 pub struct TableLoader {
     maps: Arc<Mutex<TableMaps>>,
     /// [`None`] where the BPF programs alone read them.
-    kept: Option<KeptMaps>,
+    kept: Option<Arc<Mutex<KeptMaps>>>,
 }
 
 #[derive(Debug)]
@@ -72,25 +72,68 @@ struct TableMaps {
     used: Vec<Option<Vec<u32>>>,
 }
 
-/// The map in each slot, for those who read them in the agent.
-type KeptMaps = Arc<Mutex<HashMap<u32, Arc<Array<MapData, Block>>>>>;
+/// The maps in slots, for those who read them in the agent. Each has a descriptor.
+struct KeptMaps {
+    maps: HashMap<u32, KeptMap>,
+    most: usize,
+    /// How often one was looked up.
+    uses: u64,
+}
+
+struct KeptMap {
+    map: Arc<Array<MapData, Block>>,
+    /// When it was last looked up, or put there, by the count of uses.
+    used: u64,
+}
+
+impl KeptMaps {
+    fn get(&mut self, slot: u32) -> Option<Arc<Array<MapData, Block>>> {
+        self.uses += 1;
+        let kept = self.maps.get_mut(&slot)?;
+        kept.used = self.uses;
+        Some(Arc::clone(&kept.map))
+    }
+
+    /// Keeps a map in place of the one that has been used least lately.
+    fn insert(&mut self, slot: u32, map: Array<MapData, Block>) {
+        self.maps.remove(&slot);
+        while self.maps.len() >= self.most {
+            let oldest = self.maps.iter().min_by_key(|(_, kept)| kept.used);
+            let Some((&oldest, _)) = oldest else {
+                break;
+            };
+            self.maps.remove(&oldest);
+        }
+        let kept = KeptMap {
+            map: Arc::new(map),
+            used: self.uses,
+        };
+        self.maps.insert(slot, kept);
+    }
+}
 
 impl TableLoader {
-    /// `keeps_maps`: whether the tables are also read in the agent.
-    pub(super) fn take(object: &mut Ebpf, keeps_maps: bool) -> Result<Self, Error> {
+    /// `most_kept`: how many maps are also read in the agent.
+    pub(super) fn take(object: &mut Ebpf, most_kept: usize) -> Result<Self, Error> {
         let maps = TableMaps {
             all: maps::take(object, TABLE_MAPS)?,
             used: Vec::new(),
         };
         Ok(Self {
             maps: Arc::new(Mutex::new(maps)),
-            kept: keeps_maps.then(KeptMaps::default),
+            kept: (most_kept > 0).then(|| {
+                Arc::new(Mutex::new(KeptMaps {
+                    maps: HashMap::new(),
+                    most: most_kept,
+                    uses: 0,
+                }))
+            }),
         })
     }
 
-    /// The map in a slot.
+    /// The map in a slot, if it is kept.
     pub(super) fn rows(&self, slot: u32) -> Option<Arc<Array<MapData, Block>>> {
-        lock(self.kept.as_ref()?).get(&slot).cloned()
+        lock(self.kept.as_ref()?).get(slot)
     }
 
     /// Creates one map with all these tables, of their size. Where no slot is free none of them is
@@ -120,7 +163,7 @@ impl TableLoader {
         };
         if let Some(kept) = &self.kept {
             // In the place of the map of tables that are unloaded.
-            lock(kept).insert(slot, Arc::new(map));
+            lock(kept).insert(slot, map);
         }
         let mut first_block = 0;
         let entries = tables.iter().map(|table| {
@@ -158,7 +201,7 @@ impl TableLoader {
         for _ in 0..GIVEN_BACK_AT_ONCE {
             let cleared = self.maps().clear_empty(&small)?;
             if let (Some(slot), Some(kept)) = (cleared, &self.kept) {
-                lock(kept).remove(&slot);
+                lock(kept).maps.remove(&slot);
             }
         }
         Ok(self

@@ -60,6 +60,12 @@ impl WalkMaps {
         (process.program == state.program).then_some((process, state))
     }
 
+    /// Whether a process is profiled and has not ended, whatever is known about it.
+    #[must_use]
+    pub fn has_process(&self, tgid: u32) -> bool {
+        self.processes.get(&tgid, 0).is_ok()
+    }
+
     /// The layout with this index.
     #[must_use]
     pub fn layout(&self, index: u32) -> Option<Layout> {

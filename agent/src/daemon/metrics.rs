@@ -17,7 +17,7 @@ use crate::{
     session::{LeftOut, Session},
     symbolize::LookupTotals,
     targets::kubernetes,
-    threads::PassStatus,
+    threads::{PassStatus, UnfinishedTotals},
     workers::WorkersStatus,
 };
 
@@ -121,6 +121,8 @@ pub(crate) struct Threads<'a> {
     /// Records and events that were read and dropped because too much was waiting.
     pub(crate) dropped: (u64, u64),
     pub(crate) lookups: LookupTotals,
+    /// Native stacks that were walked on.
+    pub(crate) unfinished: UnfinishedTotals,
     pub(crate) workers: WorkersStatus,
     /// [`None`] where there are no passes over the threads.
     pub(crate) passes: Option<&'a PassStatus>,
@@ -140,6 +142,7 @@ impl<'a> Threads<'a> {
                 drain.lost_events.load(Ordering::Relaxed),
             ),
             lookups: builder.lookups(),
+            unfinished: session.unfinished_totals(),
             workers: session.workers_status(),
             passes: session.pass_status(),
         }
@@ -174,6 +177,20 @@ impl<'a> Threads<'a> {
                 "profiling_agent_left_out",
                 "Times that something of a process found no room in a BPF map",
                 &[("map", map)],
+                count,
+            );
+        }
+        let unfinished = &self.unfinished;
+        for (result, count) in [
+            ("finished", unfinished.finished),
+            ("truncated", unfinished.truncated),
+            ("given_up", unfinished.given_up),
+        ] {
+            metrics.counter(
+                "profiling_agent_native_stacks_continued",
+                "Native stacks with a copy of their thread's stack: walked to their end, or to that of the copy, or given \
+                 up because their code did not become known in time",
+                &[("result", result)],
                 count,
             );
         }

@@ -49,6 +49,8 @@ pub struct Counting {
     traced: Option<TracedWaits>,
     /// Gets the pages by which processes grow, if these are looked at again.
     pages: Option<PageSender>,
+    /// Whether the walks of native stacks are continued that are not at their end.
+    continues_walks: bool,
 }
 
 /// Records that are for other threads.
@@ -58,6 +60,8 @@ pub struct Received {
     pub references: Records,
     /// What the session acts on.
     pub events: Events,
+    /// Native stacks that are to be walked on.
+    pub unfinished: Records,
     /// When the first sample was taken, in nanoseconds of the monotonic clock.
     pub first_sample_ns: Option<u64>,
     /// How many records were read.
@@ -103,6 +107,14 @@ impl Counting {
     /// Has sampled waits looked at by those who make passes.
     pub(super) fn with_traced_waits(self, traced: Option<TracedWaits>) -> Self {
         Self { traced, ..self }
+    }
+
+    /// Has the walks of native stacks continued that are not at their end.
+    pub(super) fn with_continued_walks(self, continues_walks: bool) -> Self {
+        Self {
+            continues_walks,
+            ..self
+        }
     }
 
     /// Keeps the times of samples too.
@@ -313,6 +325,11 @@ impl Counting {
                     snapshot.ask_for_table();
                 }
                 received.events.wanted_tables.push(wanted);
+            }
+            Ok(Record::StackPage(_) | Record::UnfinishedStack(_)) => {
+                if self.continues_walks {
+                    received.unfinished.push(bytes);
+                }
             }
             Ok(_) | Err(_) => self.windows.add_malformed(),
         }

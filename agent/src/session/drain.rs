@@ -3,7 +3,7 @@
 //! It reads records, counts samples and passes the rest on: what samples refer to goes to the thread
 //! that builds profiles, events go to the session.
 //!
-//! Invariants: it waits for nothing but the ring buffer and its commands: both channels that it sends
+//! Invariants: it waits for nothing but the ring buffer and its commands: the channels that it sends
 //! to take what they are sent, or it is dropped and counted; it reads no file and no process; its
 //! lock-free state says when it was last alive.
 
@@ -32,7 +32,7 @@ use super::{
 use crate::{
     aggregate::Window,
     bpf::{Ring, monotonic_ns},
-    threads::Batch,
+    threads::{Batch, UnfinishedSender},
     workers::thread_cpu_time,
 };
 
@@ -87,8 +87,10 @@ impl Drain {
     pub(super) fn start(
         ring: Ring,
         references: ReferenceSender,
+        unfinished: Option<UnfinishedSender>,
         counting: Counting,
     ) -> Result<Self> {
+        let counting = counting.with_continued_walks(unfinished.is_some());
         let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let waker = Arc::new(waker.context("cannot start to read the ring buffer")?);
         ring.add_waker(&*waker)?;
@@ -101,6 +103,7 @@ impl Drain {
             commands: inbox,
             counting,
             references,
+            unfinished,
             events: sender,
             status: Arc::clone(&status),
         };
@@ -202,6 +205,7 @@ struct Reader {
     commands: mpsc::Receiver<Command>,
     counting: Counting,
     references: ReferenceSender,
+    unfinished: Option<UnfinishedSender>,
     events: events::UnboundedSender<Events>,
     status: Arc<DrainStatus>,
 }
@@ -283,6 +287,12 @@ impl Reader {
     fn pass_on(&self, received: Received) {
         if !received.references.is_empty() {
             self.references.send(received.references);
+        }
+        // After the stacks that they are about.
+        if let Some(unfinished) = &self.unfinished
+            && !received.unfinished.is_empty()
+        {
+            unfinished.send(received.unfinished);
         }
         let events = received.events.len();
         if events == 0 {

@@ -4,6 +4,7 @@
 //! ```text
 //! thread drain      ring buffer ─► counts of samples
 //!                      │    ├────► pages ─► thread pages, for events of memory in use
+//!                      │    ├────► copies of stacks ─► thread unwind, for code that is not known yet
 //!                      │    └────► events ─► session (this thread) ─► examinations, unwind tables
 //!                      ▼                                                   │ on worker threads
 //! thread profiles   stacks, code objects; windows ─► profiles             ▼
@@ -20,6 +21,7 @@
 
 mod allocations;
 mod clock;
+mod continued_walks;
 mod core_dump;
 mod counting;
 mod coverage;
@@ -116,7 +118,7 @@ use crate::{
     symbolize::{Haste, NativeSymbolizer},
     targets::{discovery::Discovery, launch::Program},
     text::with_causes,
-    threads::{self, GilLocations, Passes},
+    threads::{self, GilLocations, Passes, StackRest, UnfinishedStacks},
 };
 
 /// How often the session looks after what no event announces.
@@ -168,6 +170,8 @@ pub struct Session {
     following: Option<Box<Following>>,
     /// [`None`] when only Python frames are wanted.
     unwind_tables: Option<UnwindTables>,
+    /// [`None`] when only Python frames are wanted, or each thread's stack once.
+    unfinished: Option<UnfinishedStacks>,
     /// Executables that were not mapped since this time are to be forgotten, as soon as all profiles
     /// are built that were requested before.
     forgetting: Option<(Instant, oneshot::Receiver<()>)>,
@@ -229,7 +233,9 @@ impl Session {
         let counting = counting_of(settings)
             .with_pages(page_sender)
             .with_traced_waits(traced);
-        let drain = Drain::start(ring, profiles.references(), counting)?;
+        let unfinished = start_unwinding(&mut bpf, &profiles)?;
+        let sender = unfinished.as_ref().map(UnfinishedStacks::sender);
+        let drain = Drain::start(ring, profiles.references(), sender, counting)?;
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut session = Self {
@@ -255,6 +261,7 @@ impl Session {
             earlier: HashSet::new(),
             following: None,
             unwind_tables,
+            unfinished,
             examinations,
             forgetting: None,
             layouts_left_out: 0,
@@ -461,6 +468,20 @@ impl Session {
     pub fn examinations(&self) -> &Examinations {
         &self.examinations
     }
+}
+
+/// Starts to continue the walks of native stacks, where that is wanted.
+fn start_unwinding(bpf: &mut Bpf, profiles: &ProfileBuilder) -> Result<Option<UnfinishedStacks>> {
+    let Some(maps) = bpf.take_walk_maps() else {
+        return Ok(None);
+    };
+    let profiles = profiles.clone();
+    let deliver = move |rest: StackRest| {
+        // Nobody waits for it.
+        drop(profiles.run(move |profiles| profiles.finish_stack(rest)));
+    };
+    let stacks = UnfinishedStacks::start(maps, deliver);
+    stacks.map(Some).context("cannot start a thread")
 }
 
 /// Logs an error that must not end the agent of a host.

@@ -232,6 +232,7 @@ impl Session {
                 for heir in self.discovery.inherit(&examination) {
                     self.inherit(heir, pid, observer)?;
                 }
+                self.retry_stacks();
                 Ok(())
             }
             Validity::Past => {

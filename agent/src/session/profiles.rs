@@ -26,6 +26,7 @@ use crate::{
     profile::{self, Profile, WaitTotals},
     python::text,
     symbolize::{FrameSymbolizer, LookupTotals, NativeSymbolizer, PythonSymbolizer},
+    threads::StackRest,
 };
 
 /// Name of the process that stands for the threads of the kernel itself.
@@ -142,6 +143,21 @@ impl Profiles {
             thread_names.resolve(python, |thread| add_thread(catalog, python, thread));
         }
         self.read_jit_names();
+    }
+
+    /// Adds the rest of a native stack that was not walked to its end.
+    pub(super) fn finish_stack(&mut self, rest: StackRest) {
+        if let Some(native) = &mut self.native {
+            native.note_stack(&rest.frames);
+        }
+        let StackRest {
+            stack,
+            replaces_last,
+            frames,
+            status,
+        } = rest;
+        self.catalog
+            .finish_native_stack(stack, replaces_last, &frames, status);
     }
 
     /// Has the names of JIT code read that are missing while its processes run; does not wait for them.

@@ -109,6 +109,7 @@ pub(super) fn load_options(settings: &Settings, scope: &Scope, hash_seed: u64) -
         period: settings.periods.clock,
         hash_seed,
         with_native: settings.native,
+        with_stack_copies: continues_walks(settings),
         whole_host: matches!(scope, Scope::Host { .. }),
         with_appeared: scope.has_later(),
         visits: scope.visits(has(Kind::is_of_passes)),
@@ -116,6 +117,12 @@ pub(super) fn load_options(settings: &Settings, scope: &Scope, hash_seed: u64) -
         switches: settings.trace_switches.then(classes),
         exceptions: settings.exceptions,
     }
+}
+
+/// Whether native stacks are walked on that end at code which is not known yet: not where one stack of each thread is wanted
+/// at once.
+pub(super) fn continues_walks(settings: &Settings) -> bool {
+    settings.native && settings.records.snapshot.is_none()
 }
 
 /// The kinds whose samples are to be taken from the start: passes need to know where threads run.

@@ -10,7 +10,7 @@ use super::recorder;
 use super::{DrainStatus, LeftOut, Session, unwind_tables::UnwindTables};
 use crate::{
     bpf::{self, Counters},
-    threads::PassStatus,
+    threads::{PassStatus, UnfinishedStacks, UnfinishedTotals},
     workers::WorkersStatus,
 };
 
@@ -43,6 +43,13 @@ impl Session {
     #[must_use]
     pub fn pass_status(&self) -> Option<&PassStatus> {
         self.passes.as_ref().map(|passes| passes.status())
+    }
+
+    /// Native stacks that were walked on when their code was known.
+    #[must_use]
+    pub fn unfinished_totals(&self) -> UnfinishedTotals {
+        let unfinished = self.unfinished.as_ref();
+        unfinished.map_or_else(UnfinishedTotals::default, UnfinishedStacks::totals)
     }
 
     /// CPU time that grows with the sampling rate: that of the thread that drains the ring buffer,

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use agent_common::record::WantedTable;
 use anyhow::Result;
 use tracing::warn;
 
@@ -14,6 +15,7 @@ use super::{
     until,
     unwind_tables::{TableJob, UnwindTables},
 };
+use crate::threads::UnfinishedStacks;
 
 /// Why [`Session::wait`] returned.
 pub struct Wake(Cause);
@@ -23,6 +25,7 @@ enum Cause {
     Examined(Box<Examined>),
     Tables(Vec<TableJob>),
     Answered(Answer),
+    Wanted(WantedTable),
     Due,
     Tick,
 }
@@ -37,6 +40,7 @@ impl Session {
             examined = self.running.next() => Cause::Examined(Box::new(examined)),
             done = table_jobs(self.unwind_tables.as_mut()) => Cause::Tables(done),
             answer = answers(self.following.as_deref_mut()) => Cause::Answered(answer),
+            wanted = wanted_tables(self.unfinished.as_mut()) => Cause::Wanted(wanted),
             () = until(self.discovery.next_due()) => Cause::Due,
             _ = self.ticks.tick() => Cause::Tick,
         })
@@ -53,6 +57,10 @@ impl Session {
             Cause::Examined(examined) => self.accept(*examined, observer),
             Cause::Tables(done) => self.advance_tables(done),
             Cause::Answered(answer) => self.on_answer(answer, observer),
+            Cause::Wanted(wanted) => {
+                self.request_table(&wanted);
+                Ok(())
+            }
             Cause::Due => {
                 let mut result = Ok(());
                 while let Some(examination) = self.discovery.begin_due(Instant::now()) {
@@ -84,6 +92,7 @@ impl Session {
         };
         let result = tables.advance(&mut self.bpf, &self.examinations.executables, done);
         self.note_tables();
+        self.retry_stacks();
         result
     }
 }
@@ -100,6 +109,14 @@ async fn answers(following: Option<&mut Following>) -> Answer {
 async fn table_jobs(tables: Option<&mut UnwindTables>) -> Vec<TableJob> {
     match tables {
         Some(tables) => tables.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The next table without which stacks cannot be walked on; for ever where none are.
+async fn wanted_tables(unfinished: Option<&mut UnfinishedStacks>) -> WantedTable {
+    match unfinished {
+        Some(unfinished) => unfinished.wanted().await,
         None => std::future::pending().await,
     }
 }

@@ -60,6 +60,8 @@ impl Session {
             self.act_on(&events, observer)?;
         }
         self.finish_examinations(Instant::now() + SETTLE_LIMIT, observer)
-            .await
+            .await?;
+        self.continue_walks().await;
+        Ok(())
     }
 }

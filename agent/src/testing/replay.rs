@@ -39,6 +39,7 @@ use crate::{
     },
     symbolize::{LookupTotals, NativeSymbolizer},
     targets::labels::metadata::{MetadataOptions, ProcessMetadata},
+    threads::UnfinishedTotals,
     workers::Workers,
 };
 
@@ -147,6 +148,11 @@ impl HostReplay {
                     ..native.map(NativeSymbolizer::totals).unwrap_or_default()
                 },
                 workers: Workers::default().status(),
+                unfinished: UnfinishedTotals {
+                    finished: 12,
+                    truncated: 2,
+                    given_up: 3,
+                },
                 passes: None,
             },
             executables: self.replay.executables.counts(),

@@ -30,6 +30,11 @@ pub(super) struct ProcessCode {
 }
 
 impl ProcessCode {
+    /// Of which state of the mappings it is, see [`TrackedProcess::mappings_epoch`].
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
     /// Reads the mappings again if they have changed.
     pub(super) fn update(&mut self, maps: &Lookups, process: &TrackedProcess) {
         if self.epoch != process.mappings_epoch {
@@ -106,6 +111,7 @@ impl Code<'_> {
                 break;
             }
             let Some(rows) = self.maps.rows(&table) else {
+                place.table = TableState::ABSENT;
                 continue;
             };
             let words = Words {

@@ -12,6 +12,7 @@
 //!                 ├─ deadlocks          and who holds it
 //!                 ├─ names
 //!                 └─ batch ─► session   samples and what they refer to
+//! unfinished      native stacks of samples whose code was not known yet (stack_copy), walked on when it is
 //! core_dump       the threads of a core dump, once, by the same parts
 //! ```
 //!
@@ -41,11 +42,13 @@ mod shared;
 mod snapshot;
 mod snapshot_passes;
 mod sources;
+mod stack_copy;
 mod status;
 mod symbols;
 mod taken_processor;
 mod thread_states;
 mod traced_waits;
+mod unfinished;
 mod walker;
 
 pub use batch::{
@@ -62,3 +65,4 @@ pub use settings::{Settings, WaitRecords};
 pub use snapshot::{Snapshot, SnapshotProgress, SnapshotThread};
 pub use status::PassStatus;
 pub use traced_waits::TracedWaits;
+pub use unfinished::{StackRest, UnfinishedSender, UnfinishedStacks, UnfinishedTotals};

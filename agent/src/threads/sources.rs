@@ -175,6 +175,14 @@ impl Lookups {
         }
     }
 
+    /// Whether a process is profiled and has not ended, whatever is known about it.
+    pub(super) fn has_process(&self, tgid: u32) -> bool {
+        match self {
+            Self::Bpf(maps) => maps.has_process(tgid),
+            Self::Outside(processes) => processes.process(tgid).is_some(),
+        }
+    }
+
     /// The layout with this index.
     pub(super) fn layout(&self, index: u32) -> Option<Layout> {
         match self {

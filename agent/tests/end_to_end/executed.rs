@@ -27,6 +27,7 @@ fn what_is_written_late_about_the_program_before_is_void() {
         period: Duration::from_millis(10),
         hash_seed: 1,
         with_native: false,
+        with_stack_copies: false,
         whole_host: false,
         with_appeared: false,
         visits: Visits::None,

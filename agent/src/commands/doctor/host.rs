@@ -126,6 +126,7 @@ fn events(rate: u32) -> anyhow::Result<Events> {
         period: Periods::new(rate, None).clock,
         hash_seed: 0,
         with_native: true,
+        with_stack_copies: true,
         whole_host: true,
         with_appeared: false,
         visits: Visits::None,

@@ -21,7 +21,7 @@ use super::usage::{self, Usage};
 use crate::{bpf::Counters, targets::kubernetes};
 
 /// Counters of the BPF programs, with their metrics.
-const COUNTERS: [(Counter, &str, &str); 34] = [
+const COUNTERS: [(Counter, &str, &str); 36] = [
     (Counter::SAMPLES, "profiling_agent_samples", "Samples taken"),
     (
         Counter::LOST_SAMPLES,
@@ -122,6 +122,16 @@ const COUNTERS: [(Counter, &str, &str); 34] = [
         Counter::CODE_LOOKUPS,
         "profiling_agent_native_address_lookups",
         "Native addresses looked up in mappings and unwind tables",
+    ),
+    (
+        Counter::UNFINISHED_STACKS,
+        "profiling_agent_native_stacks_unfinished",
+        "Native stacks that ended at code not known yet and were sent with a copy of their thread's stack",
+    ),
+    (
+        Counter::UNCOPIED_STACKS,
+        "profiling_agent_native_stacks_uncopied",
+        "Native stacks that ended at code not known yet, without a copy because too much was copied or unread",
     ),
     (
         Counter::GIVEN_BACK_PAGES,

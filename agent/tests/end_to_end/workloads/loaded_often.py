@@ -25,7 +25,9 @@ def main(library, count):
     folder = tempfile.mkdtemp()
     try:
         for number in range(count):
-            work(shutil.copy(library, os.path.join(folder, "%d.so" % number)))
+            copy = os.path.join(folder, "%d.so" % number)
+            shutil.copy(library, copy)
+            work(copy)
     finally:
         shutil.rmtree(folder)
     while True:
