@@ -45,7 +45,7 @@ impl StackBudget {
         if fresh != 0 {
             // What is less than a page is lost.
             self.refilled_ns = now_ns;
-            let pages = i64::from(self.pages) + fresh as i64;
+            let pages = i64::from(self.pages) + fresh.cast_signed();
             let most = i64::from(rate.burst);
             self.pages = if pages < most { pages } else { most } as i32;
         }

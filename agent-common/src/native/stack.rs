@@ -13,7 +13,7 @@ use crate::{
 use super::location::CodeLocation;
 
 /// Kernel frames, native frames and runs of Python frames of one stack.
-pub const MAX_ENTRIES: usize = 512;
+pub const MAX_ENTRIES: usize = 1024;
 
 const _: () = assert!(MAX_KERNEL_FRAMES + MAX_NATIVE_FRAMES + MAX_PYTHON_RUNS <= MAX_ENTRIES);
 

@@ -50,8 +50,8 @@ pub(crate) extern "C" fn send_unfinished(status: u32) -> u64 {
 #[inline(always)]
 fn try_send_unfinished(status: u32) -> Option<u64> {
     let sampler = current::sampler()?;
-    let (tgid, tid, now_ns) = (sampler.tgid.get(), sampler.tid.get(), sampler.time_ns.get());
-    let state = PROCESS_STATES.get_ptr(tgid)?;
+    let (thread, now_ns) = (sampler.tid.get(), sampler.time_ns.get());
+    let state = PROCESS_STATES.get_ptr(sampler.tgid.get())?;
     // SAFETY: values of the map stay readable while the program runs.
     let state: &ProcessState = unsafe { &*state };
     // A record that is made in a probe would hold up all others while its thread does not run.
@@ -59,7 +59,7 @@ fn try_send_unfinished(status: u32) -> Option<u64> {
         return None;
     }
     let Some(stack) = may_copy(now_ns)
-        .then(|| native::send_unique([now_ns, u64::from(tid)]))
+        .then(|| native::send_unique([now_ns, u64::from(thread)]))
         .flatten()
     else {
         count(Counter::UNCOPIED_STACKS);

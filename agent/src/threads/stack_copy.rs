@@ -76,7 +76,7 @@ impl UserMemory for StackCopy {
             // the rest of them.
             unsafe {
                 into.add(done)
-                    .copy_from_nonoverlapping(rest.as_ptr(), length)
+                    .copy_from_nonoverlapping(rest.as_ptr(), length);
             };
             done += length;
             from = from.wrapping_add(length as u64);
