@@ -32,7 +32,7 @@ impl Session {
         let mut ended = HashSet::new();
         // What ends within the first one is not worth a word.
         let mut looks = interval_at(Instant::now() + TICK, TICK);
-        while self.discovery.known().next().is_some() {
+        while self.has_known(observer).await? {
             tokio::select! {
                 reason = end.wait_longer() => return Ok(reason),
                 wake = self.wait() => self.act(wake, observer)?,
@@ -45,6 +45,19 @@ impl Session {
             observer.on_progress(began.at.elapsed(), self.samples());
         }
         Ok(EndReason::ProcessEnded)
+    }
+
+    /// Whether a process is known that may go on.
+    async fn has_known<O: Observer>(&mut self, observer: &mut O) -> Result<bool> {
+        if self.discovery.known().next().is_none() {
+            // One that was gone when it was examined is forgotten before its events have come, and what it has started is
+            // known by these alone.
+            self.drain.read().await?;
+            while let Some(events) = self.drain.waiting_events() {
+                self.act_on(&events, observer)?;
+            }
+        }
+        Ok(self.discovery.known().next().is_some())
     }
 
     /// The known processes that go on. Removes those that had `ended` at the last call already: the events of others may be
