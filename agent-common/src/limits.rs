@@ -182,7 +182,7 @@ pub const MAX_KERNEL_FRAMES: usize = 127;
 pub const MAX_PYTHON_RUNS: usize = 256;
 
 /// Native frames that one sample visits, with those of evaluation loops.
-pub const MAX_NATIVE_VISITED: u32 = 640;
+pub const MAX_NATIVE_VISITED: u32 = 384;
 
 /// Bytes by which memory grows for each sample of its growth: a walk for 64 faults of small pages.
 pub const GROWTH_PERIOD_BYTES: u64 = 256 << 10;
