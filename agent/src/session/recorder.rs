@@ -11,7 +11,8 @@ use std::{
     sync::{LazyLock, Mutex, PoisonError},
 };
 
-use agent_common::record::ProcessEvent;
+use agent_common::record::{Header, ProcessEvent, RecordKind};
+use zerocopy::FromBytes as _;
 
 use super::recording::{Entry, RecordedEvent, RecordedExecutable, RecordedFinding};
 use crate::{binaries::executables::Executables, bpf::Counters, process::Process, profile};
@@ -41,8 +42,15 @@ fn write(entry: &Entry) {
     }
 }
 
+/// Records a record, but no copies of stacks: these may hold secrets, and a replay has no code that it could walk on in.
 pub(super) fn record(bytes: &[u8]) {
-    write(&Entry::Record(bytes.to_vec()));
+    let kind = Header::read_from_prefix(bytes).map(|(header, _)| header.kind);
+    if !matches!(
+        kind,
+        Ok(RecordKind::STACK_PAGE | RecordKind::UNFINISHED_STACK)
+    ) {
+        write(&Entry::Record(bytes.to_vec()));
+    }
 }
 
 pub(super) fn event(event: &ProcessEvent) {
