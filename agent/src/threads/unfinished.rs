@@ -22,7 +22,7 @@ mod tests;
 
 use std::{
     collections::{HashMap, VecDeque},
-    io, iter,
+    io,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -349,24 +349,20 @@ impl<F: FnMut(StackRest)> Stacks<F> {
                 Ok(Message::Records(records)) => {
                     let bytes = records.bytes();
                     self.receive(&records);
-                    self.request_tables();
                     self.status.sent_bytes.fetch_sub(bytes, Ordering::Relaxed);
                 }
                 Ok(Message::Retry) => {
                     self.status.has_news.store(false, Ordering::Release);
                     self.retry();
-                    self.request_tables();
                 }
                 Ok(Message::Flush(reply)) => {
                     self.retry();
-                    self.request_tables();
                     // Nobody may wait for it any more.
                     let _ = reply.send(());
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     // What was loaded while a stack came is no news any more.
                     self.retry();
-                    self.request_tables();
                     // Their positions were lost.
                     self.copies.clear();
                     self.copied.clear();
@@ -386,6 +382,8 @@ impl<F: FnMut(StackRest)> Stacks<F> {
                 _ => {}
             }
         }
+        self.note_waiting();
+        self.request_tables();
     }
 
     fn add_page(&mut self, page: &StackPage) {
@@ -415,7 +413,6 @@ impl<F: FnMut(StackRest)> Stacks<F> {
             self.waiting_bytes += waiting.bytes();
             self.waiting.push_back(waiting);
         }
-        self.note_waiting();
     }
 
     /// Walks all on that wait.
@@ -428,6 +425,7 @@ impl<F: FnMut(StackRest)> Stacks<F> {
             }
         }
         self.note_waiting();
+        self.request_tables();
     }
 
     /// Asks for the tables that are missing.
@@ -506,16 +504,14 @@ impl<F: FnMut(StackRest)> Stacks<F> {
         let kept = stack.kept.saturating_sub(replaces_last.into());
         self.walk.resume(&stack.position, kept);
         waiting.copy.begin();
-        let mut step = || {
-            self.walk
-                .step(&waiting.copy, &mut self.scratch, python, &mut code)
-        };
-        let mut ends = iter::repeat_with(&mut step).take(MAX_NATIVE_VISITED as usize);
-        let end = ends.find_map(|step| match step {
-            NativeStep::Next => None,
-            NativeStep::End(status) => Some(status),
-        });
-        let mut status = end.unwrap_or(NativeUnwindStatus::TOO_DEEP);
+        let mut status = NativeUnwindStatus::TOO_DEEP;
+        for _ in 0..MAX_NATIVE_VISITED {
+            let (walk, scratch) = (&mut self.walk, &mut self.scratch);
+            if let NativeStep::End(end) = walk.step(&waiting.copy, scratch, python, &mut code) {
+                status = end;
+                break;
+            }
+        }
         waiting.is_without_table = status == NativeUnwindStatus::NO_TABLE;
         if waiting.is_without_table {
             let wanted = wanted.into_iter();
@@ -556,15 +552,14 @@ impl<F: FnMut(StackRest)> Stacks<F> {
         });
         let now = Instant::now();
         let key = (stack.tgid, stack.program);
-        match tracked {
-            Tracked::Known(process) if process.program == stack.program => {
-                let program = self.programs.entry(key).or_insert_with(|| ProgramCode {
-                    code: ProcessCode::default(),
-                    used: now,
-                });
-                program.code.update(maps, &process);
-            }
-            _ => {}
+        if let Tracked::Known(process) = tracked
+            && process.program == stack.program
+        {
+            let program = self.programs.entry(key).or_insert_with(|| ProgramCode {
+                code: ProcessCode::default(),
+                used: now,
+            });
+            program.code.update(maps, &process);
         }
         if let Some(program) = self.programs.get_mut(&key) {
             program.used = now;
