@@ -6,6 +6,7 @@ use agent_common::{
     python::PythonRuns,
     record::{Header, RecordKind},
 };
+use tokio::sync::mpsc::unbounded_channel;
 
 use super::*;
 use crate::{process::Process, threads::OutsideProcesses};
@@ -116,25 +117,4 @@ fn pages_without_the_end_of_a_walk_are_bounded() {
         assert_eq!(stacks.copies.len(), stacks.copied.len());
     }
     assert!(stacks.copies.contains_key(&199) && !stacks.copies.contains_key(&0));
-}
-
-#[test]
-fn what_comes_faster_than_it_is_read_is_dropped_and_counted() {
-    let (sender, inbox) = mpsc::channel();
-    let sender = UnfinishedSender {
-        sender,
-        status: Arc::default(),
-    };
-    let mut record = vec![0; size_of::<UnfinishedStack>()];
-    record[..2].copy_from_slice(&RecordKind::UNFINISHED_STACK.0.to_ne_bytes());
-    let bytes = u32::try_from(record.len()).unwrap();
-    record[4..8].copy_from_slice(&bytes.to_ne_bytes());
-    let most = MAX_SENT_BYTES / record.len();
-    for _ in 0..most + 10 {
-        let mut records = Records::default();
-        records.push(&record);
-        sender.send(records);
-    }
-    assert_eq!(sender.status.given_up.load(Ordering::Relaxed), 10);
-    assert_eq!(inbox.try_iter().count(), most);
 }
