@@ -3,10 +3,11 @@
 //! Invariant: no reference is held across a call of a step, which creates its own.
 
 use agent_common::{
-    layout::Layout,
+    layout::{Layout, RunStyle},
     limits::{CACHED_LOCATIONS, HOST_THREAD_CACHES, PROGRAM_THREAD_CACHES},
     python::CodeObjectRecord,
     record::StartedWait,
+    stack_budget::StackBudget,
 };
 
 use aya_ebpf::helpers::bpf_get_smp_processor_id;
@@ -14,8 +15,8 @@ use aya_ebpf::helpers::bpf_get_smp_processor_id;
 use crate::{
     maps::{
         ADDRESS_SEARCH, CODE_CACHE, CODE_OBJECT_RECORD, IN_PROBE, LAYOUTS, LOCATIONS,
-        NATIVE_SAMPLER, SAMPLER, SLOTS, STARTED_WAIT, SWITCHES, THREAD_CACHES, THREAD_NAME, URGENT,
-        WAKES, WHOLE_HOST, WITH_PROBES,
+        NATIVE_SAMPLER, SAMPLER, SLOTS, STACK_BUDGETS, STARTED_WAIT, SWITCHES, THREAD_CACHES,
+        THREAD_NAME, URGENT, WAKES, WHOLE_HOST, WITH_PROBES,
     },
     values::{
         AddressSearch, CachedLocation, CodeCache, NativeSampler, Sampler, Slots, Switches,
@@ -151,6 +152,14 @@ pub(crate) fn wakes() -> Option<&'static mut Wakes> {
     Some(unsafe { &mut *wakes })
 }
 
+/// What this processor may copy of stacks.
+#[inline(always)]
+pub(crate) fn stack_budget() -> Option<&'static mut StackBudget> {
+    let budget = STACK_BUDGETS.get_ptr_mut(0)?;
+    // SAFETY: as for `sampler`; a program that interrupts another one may spend a little more.
+    Some(unsafe { &mut *budget })
+}
+
 /// The context switches of this processor.
 #[inline(always)]
 pub(crate) fn switches() -> Option<&'static mut Switches> {
@@ -214,4 +223,13 @@ pub(crate) fn thread_name() -> Option<&'static mut ThreadNameRecord> {
 #[inline(always)]
 pub(crate) fn layout(sampler: &Sampler) -> Option<&'static Layout> {
     LAYOUTS.get(sampler.layout.get())
+}
+
+/// How the sampled process's evaluation loops mark their runs; as without marks where it runs no interpreter.
+#[inline(always)]
+pub(crate) fn run_style(sampler: &Sampler) -> Option<RunStyle> {
+    if sampler.interpreters_head.get() == 0 {
+        return Some(RunStyle::EACH);
+    }
+    layout(sampler).map(|layout| layout.frame.run_style)
 }

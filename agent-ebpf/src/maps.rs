@@ -17,6 +17,7 @@ use agent_common::{
     },
     python::CodeObjectRecord,
     record::StartedWait,
+    stack_budget::StackBudget,
     unwind::{BLOCK_WORDS, Rule},
     visit::{KnownThread, WholeVisit},
 };
@@ -195,6 +196,10 @@ pub(crate) static THREAD_CACHES: Array<ThreadCache> =
 /// When each processor wakes the agent. Written and read by the BPF programs.
 #[map]
 pub(crate) static WAKES: PerCpuArray<Wakes> = PerCpuArray::with_max_entries(1, 0);
+
+/// What each processor may copy of stacks. Written and read by the BPF programs.
+#[map]
+pub(crate) static STACK_BUDGETS: PerCpuArray<StackBudget> = PerCpuArray::with_max_entries(1, 0);
 
 /// 1 when a processor is to wake the agent as soon as it may: the one that has sent something urgent may
 /// be idle until then. Written and read by the BPF programs.

@@ -4,7 +4,6 @@ use core::mem::offset_of;
 
 use agent_common::{
     counter::Counter,
-    layout::RunStyle,
     limits::MAX_KERNEL_FRAMES,
     maps::KERNEL_THREADS,
     native::{MAX_ENTRIES, NativeOutcome, NativeStack, PythonFrames},
@@ -73,11 +72,7 @@ fn try_walk_native_frames() -> Option<NativeOutcome> {
     let sampler = current::sampler()?;
     let native = current::native()?;
     let memory = CurrentMemory::of(sampler);
-    let style = if sampler.interpreters_head.get() == 0 {
-        RunStyle::EACH
-    } else {
-        current::layout(sampler)?.frame.run_style
-    };
+    let style = current::run_style(sampler)?;
     let mut code = CurrentCode::of(sampler);
     let python = PythonFrames {
         runs: &sampler.walk.runs,

@@ -6,7 +6,6 @@
 
 use agent_common::{
     counter::Counter,
-    layout::RunStyle,
     limits::{
         HOST_STACKS, MAX_STACK_PAGES, MAX_UNREAD_FOR_STACKS, PROGRAM_STACKS, STACK_PAGE_BYTES,
     },
@@ -79,7 +78,7 @@ fn try_send_unfinished(status: u32) -> Option<u64> {
         address = address.wrapping_add(STACK_PAGE_BYTES as u64);
         nth += 1;
     }
-    current::wakes()?.stacks.spend(sent);
+    current::stack_budget()?.spend(sent);
     let is_sent = send_position(stack, status, state.program) != 0;
     count(if is_sent {
         Counter::UNFINISHED_STACKS
@@ -97,7 +96,7 @@ fn may_copy(now_ns: u64) -> bool {
     } else {
         PROGRAM_STACKS
     };
-    current::wakes().is_some_and(|wakes| wakes.stacks.has_room(now_ns, rate))
+    current::stack_budget().is_some_and(|budget| budget.has_room(now_ns, rate))
         && emit::has_room(MAX_UNREAD_FOR_STACKS)
 }
 
@@ -131,10 +130,8 @@ extern "C" fn send_position(stack: u64, status: u32, program: u64) -> u32 {
     let (Some(native), Some(sampler)) = (current::native(), current::sampler()) else {
         return 0;
     };
-    let style = if sampler.interpreters_head.get() == 0 {
-        RunStyle::EACH
-    } else {
-        current::layout(sampler).map_or(RunStyle::EACH, |layout| layout.frame.run_style)
+    let Some(style) = current::run_style(sampler) else {
+        return 0;
     };
     let (tgid, python_depth) = (sampler.tgid.get(), sampler.walk.stack.depth());
     let mappings_epoch = sampler.mappings_epoch.get();

@@ -1,6 +1,4 @@
-//! When a processor wakes the agent, and how much it sends of stacks.
-
-use agent_common::stack_budget::StackBudget;
+//! When a processor wakes the agent.
 
 /// What a processor has sent since it last checked how much is unread.
 ///
@@ -12,6 +10,4 @@ pub(crate) struct Wakes {
     pub(crate) woken_ns: u64,
     /// Bytes that it has sent since the last check.
     pub(crate) unchecked_bytes: u32,
-    /// What it may copy of stacks.
-    pub(crate) stacks: StackBudget,
 }
