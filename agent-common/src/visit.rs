@@ -1,7 +1,10 @@
 //! What a pass over the threads records of each: the output of the task iterators.
 //!
 //! A visit is a [`ThreadVisit`]; of a thread whose stack the agent does not have yet a [`ThreadDetails`]
-//! and the addresses of its kernel frames follow.
+//! and the addresses of its kernel frames follow. Of a thread that has waited ever since its stack was read, as most threads
+//! of a host, it is a [`RestingVisit`], unless its context switches are traced.
+
+use core::mem::offset_of;
 
 use crate::{limits::MAX_KERNEL_FRAMES, native::Registers};
 
@@ -15,12 +18,12 @@ use crate::{limits::MAX_KERNEL_FRAMES, native::Registers};
 pub struct ThreadVisit {
     /// Bytes of all that is recorded, with this.
     pub bytes: u32,
-    /// Process, in the initial PID namespace.
-    pub tgid: u32,
     /// Thread, in the initial PID namespace.
     pub tid: u32,
     /// `__state` of the kernel: 0 when it runs or could.
     pub state: u32,
+    /// Process, in the initial PID namespace.
+    pub tgid: u32,
     /// Whether it is on a processor, or being taken from one.
     pub on_cpu: u32,
     /// Whether it ran until the thread that makes the pass took its processor.
@@ -45,6 +48,22 @@ pub struct ThreadVisit {
     /// Whether it has waited ever since its stack was read: what is not read again then is 0, the times that it ran and
     /// waited for a processor, and its thread pointer.
     pub is_unchanged: u32,
+}
+
+/// The beginning of a [`ThreadVisit`], where all else is as it was when the stack of the thread was read.
+#[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestingVisit {
+    /// See [`ThreadVisit::bytes`].
+    pub bytes: u32,
+    /// See [`ThreadVisit::tid`].
+    pub tid: u32,
+    /// See [`ThreadVisit::state`].
+    pub state: u32,
 }
 
 /// What else is recorded of a thread, followed by the addresses of its kernel frames.
@@ -92,5 +111,10 @@ pub struct KnownThread {
 unsafe impl aya::Pod for KnownThread {}
 
 const _: () = assert!(size_of::<ThreadVisit>() == 88);
+const _: () = assert!(
+    offset_of!(ThreadVisit, tid) == offset_of!(RestingVisit, tid)
+        && offset_of!(ThreadVisit, state) == offset_of!(RestingVisit, state)
+        && size_of::<RestingVisit>() == 12
+);
 const _: () =
     assert!(size_of::<WholeVisit>() == 88 + size_of::<ThreadDetails>() + 8 * MAX_KERNEL_FRAMES);

@@ -30,7 +30,7 @@ use aya_ebpf::{
 use crate::values::{
     AddressSearch, CachedLocation, CodeCache, CountedPages, DueAllocation, Moves, NativeSampler,
     PendingFault, ProcessCounters, ProcessPages, SampledAllocations, Sampler, Slots, Switches,
-    ThreadCache, ThreadNameRecord, Wakes,
+    ThreadCache, ThreadNameRecord, VisitedProcess, Wakes,
 };
 
 /// Records for the agent. When it is full the record is dropped and counted.
@@ -262,6 +262,10 @@ pub(crate) static WAIT_CLASSES: Array<WaitClass> = Array::with_max_entries(SYSTE
 /// What is recorded of the visited thread. One pass at a time uses it.
 #[map]
 pub(crate) static VISIT: PerCpuArray<WholeVisit> = PerCpuArray::with_max_entries(1, 0);
+
+/// The process of the thread that was visited last. One pass at a time uses it.
+#[map]
+pub(crate) static LAST_VISITED: PerCpuArray<VisitedProcess> = PerCpuArray::with_max_entries(1, 0);
 
 /// The pages by which processes have grown and of which there is a record. Written and read by the BPF programs; of the
 /// least recently used one, which is evicted, it is not known when it is gone and another one is at its address.

@@ -2,7 +2,8 @@
 //!
 //! The agent reads an iterator over all threads of the kernel, which has no filter that fits: a thread of
 //! a process that is not profiled is passed over. Of a thread whose stack the agent has, since it did
-//! not run, a [`ThreadVisit`] is recorded, else all of [`WholeVisit`].
+//! not run, a [`RestingVisit`] is recorded, of one that runs, or whose context switches are traced, a [`ThreadVisit`], else all
+//! of [`WholeVisit`].
 //!
 //! Invariants: nothing here runs in a profiled program; a visit is written whole or not at all, in which
 //! case the kernel visits the thread once more.
@@ -12,7 +13,7 @@ use core::ffi::c_void;
 use agent_common::{
     limits::{MAX_KERNEL_FRAMES, SHORT_WAIT_NS},
     native::Registers,
-    visit::{KnownThread, ThreadDetails, ThreadVisit, WholeVisit},
+    visit::{KnownThread, RestingVisit, ThreadDetails, ThreadVisit, WholeVisit},
     volatile::masked,
 };
 use aya_ebpf::{
@@ -22,11 +23,12 @@ use aya_ebpf::{
 
 use crate::{
     maps::{
-        CHUNK, KNOWN_THREADS, PROCESS_STATES, PROCESSES, SWITCHED_THREADS, VISIT, WITH_NATIVE,
-        WITH_SWITCHES,
+        CHUNK, KNOWN_THREADS, LAST_VISITED, PROCESS_STATES, PROCESSES, SWITCHED_THREADS, VISIT,
+        WITH_NATIVE, WITH_SWITCHES,
     },
     registers,
     task::Task,
+    values::VisitedProcess,
 };
 
 /// The context of an iterator over tasks (`struct bpf_iter__task`).
@@ -41,7 +43,12 @@ pub(crate) struct TaskVisit {
 #[repr(C)]
 pub(crate) struct Metadata {
     output: *mut seq_file,
+    /// Another one for each time that the iterator is opened.
+    session: u64,
 }
+
+/// What is recorded of a thread that rests.
+const RESTING_BYTES: u32 = size_of::<RestingVisit>() as u32;
 
 /// The head of a visit, without details.
 const HEAD_BYTES: u32 = size_of::<ThreadVisit>() as u32;
@@ -94,15 +101,9 @@ unsafe fn visit(context: *mut TaskVisit, read_ones: bool) -> Option<()> {
         if known.is_none() && !task.runs_a_program() {
             return None;
         }
-        let process = PROCESSES.get_ptr(tgid)?;
-        // SAFETY: values of the maps stay readable while the program runs.
-        let is_excluded = unsafe {
-            (*process).is_excluded != 0
-                && PROCESS_STATES
-                    .get_ptr(tgid)
-                    .is_none_or(|state| (*state).program == (*process).program)
-        };
-        if is_excluded {
+        // SAFETY: the verifier knows the field.
+        let session = unsafe { (*metadata).session };
+        if !is_profiled(tgid, session) {
             return None;
         }
     }
@@ -128,6 +129,18 @@ unsafe fn visit(context: *mut TaskVisit, read_ones: bool) -> Option<()> {
     if !read_ones && record.visit.is_unchanged == 0 && known.is_some() && !task.runs_a_program() {
         return None;
     }
+    if !read_ones && record.visit.is_unchanged != 0 && WITH_SWITCHES.load() == 0 {
+        record.visit.bytes = RESTING_BYTES;
+        // SAFETY: the verifier knows the field; the record has so many bytes.
+        unsafe {
+            bpf_seq_write(
+                (*metadata).output,
+                (&raw const *record).cast::<c_void>(),
+                RESTING_BYTES,
+            );
+        }
+        return Some(());
+    }
     read_times(task, &mut record.visit);
     let is_short = trace(&mut record.visit);
     let mut bytes = HEAD_BYTES;
@@ -149,6 +162,36 @@ unsafe fn visit(context: *mut TaskVisit, read_ones: bool) -> Option<()> {
         }
     }
     Some(())
+}
+
+/// Whether threads of this process are visited, in the pass of which this is the iterator's session.
+///
+/// Most threads follow another one of their process.
+#[inline(always)]
+fn is_profiled(tgid: u32, session: u64) -> bool {
+    let Some(last) = LAST_VISITED.get_ptr_mut(0) else {
+        return false;
+    };
+    // SAFETY: a value of this processor, which nothing else writes to meanwhile.
+    let last = unsafe { &mut *last };
+    if last.session == session && last.tgid == tgid {
+        return last.is_profiled != 0;
+    }
+    let is_profiled = PROCESSES.get_ptr(tgid).is_some_and(|process| {
+        // SAFETY: values of the maps stay readable while the program runs.
+        unsafe {
+            (*process).is_excluded == 0
+                || PROCESS_STATES
+                    .get_ptr(tgid)
+                    .is_some_and(|state| (*state).program != (*process).program)
+        }
+    });
+    *last = VisitedProcess {
+        session,
+        tgid,
+        is_profiled: is_profiled.into(),
+    };
+    is_profiled
 }
 
 /// Records what may have changed of a thread since it was visited last. Most threads of a host rest, and their data is in

@@ -13,6 +13,7 @@ mod slots;
 mod switches;
 mod thread_cache;
 mod thread_name;
+mod visited_process;
 mod wakes;
 
 pub(crate) use allocations::{DueAllocation, SampledAllocations};
@@ -27,4 +28,5 @@ pub(crate) use slots::Slots;
 pub(crate) use switches::Switches;
 pub(crate) use thread_cache::{CACHED_FRAMES, ThreadCache, copy};
 pub(crate) use thread_name::{TEXT_MASK, ThreadNameRecord};
+pub(crate) use visited_process::VisitedProcess;
 pub(crate) use wakes::Wakes;

@@ -21,6 +21,7 @@ mod interleave;
 mod interner;
 mod key;
 mod python_frames;
+mod resting;
 mod shown_tasks;
 #[cfg(test)]
 mod tests;

@@ -3,12 +3,13 @@
 //! Invariant: nothing here waits, and what it takes is bounded: this runs on the thread that drains
 //! the ring buffer.
 
-use std::mem::replace;
+use std::mem::{replace, take};
 
 use agent_common::record::{Raise, Sample};
 
 use super::{
     key::{Blocked, SampleKey, ThreadKey},
+    resting::Resting,
     window::Window,
 };
 use crate::profile::{Amount, Kind};
@@ -21,6 +22,8 @@ pub struct Windows {
     others: Vec<(u64, Window)>,
     /// How many of these have been opened.
     opened: u64,
+    /// Threads of which each pass finds the same.
+    resting: Resting,
 }
 
 impl Windows {
@@ -90,6 +93,48 @@ impl Windows {
         self.window.add_at(key, amount, sample.time_ns);
     }
 
+    /// A thread rests: this is its sample in each pass from the next one on, but for when, and for how long.
+    pub fn begin_rest(&mut self, sample: Sample) {
+        let earlier = self.resting.begin(sample);
+        self.add_all(earlier);
+    }
+
+    /// A thread does not rest any more, or has ended.
+    pub fn end_rest(&mut self, tid: u32) {
+        let sample = self.resting.end(tid);
+        self.add_all(sample);
+    }
+
+    /// No thread rests any more, as far as is known.
+    pub fn end_rests(&mut self) {
+        let samples = self.resting.end_all();
+        self.add_all(samples);
+    }
+
+    /// Counts the threads that rest in a pass at this time, which stands for so many nanoseconds.
+    pub fn add_pass(&mut self, time_ns: u64, elapsed_ns: u64) {
+        self.resting.pass(elapsed_ns);
+        if self.window.times.is_some() {
+            self.add_resting(Some(time_ns));
+        }
+    }
+
+    /// Adds what is not counted yet of the threads that rest: before a window begins or ends.
+    fn add_resting(&mut self, time_ns: Option<u64>) {
+        let mut resting = take(&mut self.resting);
+        resting.count(|sample| {
+            let time_ns = time_ns.unwrap_or(sample.time_ns);
+            self.add_sample(&Sample { time_ns, ..*sample });
+        });
+        self.resting = resting;
+    }
+
+    fn add_all(&mut self, samples: impl IntoIterator<Item = Sample>) {
+        for sample in samples {
+            self.add_sample(&sample);
+        }
+    }
+
     /// Counts a record that could not be decoded.
     pub fn add_malformed(&mut self) {
         self.window.malformed_records += 1;
@@ -98,7 +143,7 @@ impl Windows {
     /// Samples of the window that is always open, before any filter.
     #[must_use]
     pub fn samples(&self) -> u64 {
-        self.window.samples
+        self.window.samples.saturating_add(self.resting.uncounted())
     }
 
     /// The window that is always open.
@@ -109,6 +154,7 @@ impl Windows {
 
     /// Closes the window that is always open and starts the next.
     pub fn take(&mut self) -> Window {
+        self.add_resting(None);
         let next = match self.window.times {
             Some(_) => Window::with_times(),
             None => Window::default(),
@@ -118,6 +164,7 @@ impl Windows {
 
     /// Opens a window in addition to the one that is always open, and returns its number.
     pub fn open(&mut self) -> u64 {
+        self.add_resting(None);
         self.opened += 1;
         self.others.push((self.opened, Window::default()));
         self.opened
@@ -125,6 +172,7 @@ impl Windows {
 
     /// Closes a window; [`None`] if no open window has this number.
     pub fn close(&mut self, number: u64) -> Option<Window> {
+        self.add_resting(None);
         let index = self.others.iter().position(|(open, _)| *open == number)?;
         Some(self.others.swap_remove(index).1)
     }

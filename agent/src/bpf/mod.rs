@@ -71,5 +71,5 @@ pub use rights::{give_up as give_up_sys_admin, lower as lower_sys_admin};
 pub use ring::Ring;
 pub use sampled_pages::SampledPages;
 pub use table_loader::{LoadedTables, NewTable, TableLoader};
-pub use thread_visits::{ThreadVisits, Visit};
+pub use thread_visits::{ThreadVisits, Visit, Visited};
 pub use walk_maps::{Rows, WalkMaps};

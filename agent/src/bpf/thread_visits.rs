@@ -5,7 +5,7 @@
 
 use std::{collections::HashSet, fs, io};
 
-use agent_common::visit::{KnownThread, ThreadDetails, ThreadVisit};
+use agent_common::visit::{KnownThread, RestingVisit, ThreadDetails, ThreadVisit};
 use aya::{
     Ebpf,
     maps::{Array, HashMap, MapData, MapError},
@@ -62,6 +62,34 @@ pub struct Visit<'a> {
     pub details: Option<(ThreadDetails, &'a [u8])>,
 }
 
+/// A thread that was visited.
+#[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "each is made when it is looked at, and none is kept"
+)]
+pub enum Visited<'a> {
+    /// One that has waited ever since its stack was read: nothing else is recorded of it.
+    Resting {
+        /// The thread, in the initial PID namespace.
+        tid: u32,
+        /// See [`ThreadVisit::state`].
+        state: u32,
+    },
+    /// Any other one.
+    Seen(Visit<'a>),
+}
+
+impl<'a> Visited<'a> {
+    /// All that is recorded, if it is.
+    fn seen(self) -> Option<Visit<'a>> {
+        match self {
+            Self::Resting { .. } => None,
+            Self::Seen(visit) => Some(visit),
+        }
+    }
+}
+
 impl ThreadVisits {
     /// The function of the kernel to which the programs are attached.
     pub(super) const FUNCTION: &str = TaskIterator::FUNCTION;
@@ -108,7 +136,7 @@ impl ThreadVisits {
     /// # Errors
     ///
     /// When the iterator fails.
-    pub fn visit_all(&mut self) -> io::Result<impl Iterator<Item = Visit<'_>>> {
+    pub fn visit_all(&mut self) -> io::Result<impl Iterator<Item = Visited<'_>>> {
         self.buffer.clear();
         self.all.read(&mut self.buffer)?;
         self.visited = if self.all.is_of_process() {
@@ -142,7 +170,7 @@ impl ThreadVisits {
             self.buffer.clear();
             self.read_ones.read(&mut self.buffer)?;
         }
-        Ok(visits(&self.buffer))
+        Ok(visits(&self.buffer).filter_map(Visited::seen))
     }
 
     fn visit_one_by_one(&mut self) -> io::Result<()> {
@@ -164,7 +192,9 @@ impl ThreadVisits {
         let visits_own = |tid| {
             let mut visited = Vec::new();
             self.read_ones.read_thread(tid, &mut visited).is_ok()
-                && visits(&visited).any(|visit| visit.head.tid == own)
+                && visits(&visited)
+                    .filter_map(Visited::seen)
+                    .any(|visit| visit.head.tid == own)
         };
         let finds = is_selected && visits_own(own) && !visits_own(first);
         self.noted.retain(|tid| *tid != own);
@@ -244,13 +274,73 @@ fn threads_of_host() -> usize {
 }
 
 /// The visits in the bytes of an iterator.
-fn visits(mut bytes: &[u8]) -> impl Iterator<Item = Visit<'_>> {
+fn visits(mut bytes: &[u8]) -> impl Iterator<Item = Visited<'_>> {
     std::iter::from_fn(move || {
-        let (head, _) = ThreadVisit::read_from_prefix(bytes).ok()?;
-        let (visit, rest) = bytes.split_at_checked(head.bytes as usize)?;
+        let (resting, _) = RestingVisit::read_from_prefix(bytes).ok()?;
+        let (visit, rest) = bytes.split_at_checked(resting.bytes as usize)?;
         bytes = rest;
-        let details = visit.get(size_of::<ThreadVisit>()..)?;
+        let RestingVisit { tid, state, .. } = resting;
+        if visit.len() == size_of::<RestingVisit>() {
+            return Some(Visited::Resting { tid, state });
+        }
+        let (head, details) = ThreadVisit::read_from_prefix(visit).ok()?;
         let details = ThreadDetails::read_from_prefix(details).ok();
-        Some(Visit { head, details })
+        Some(Visited::Seen(Visit { head, details }))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEEN: usize = size_of::<ThreadVisit>();
+    const DETAILED: usize = SEEN + size_of::<ThreadDetails>();
+
+    /// A visit of so many bytes.
+    fn visit(tid: u32, bytes: usize) -> Vec<u8> {
+        let mut visit = vec![0; bytes];
+        for (word, value) in [u32::try_from(bytes).unwrap(), tid, 1].iter().enumerate() {
+            visit[4 * word..][..4].copy_from_slice(&value.to_ne_bytes());
+        }
+        visit
+    }
+
+    /// Each with its thread, and the bytes of its kernel frames if it has details.
+    fn read(bytes: &[u8]) -> Vec<(u32, bool, Option<usize>)> {
+        let read = |visited| match visited {
+            Visited::Resting { tid, state } => {
+                assert_eq!(state, 1);
+                (tid, true, None)
+            }
+            Visited::Seen(Visit { head, details }) => {
+                (head.tid, false, details.map(|(_, kernel)| kernel.len()))
+            }
+        };
+        visits(bytes).map(read).collect()
+    }
+
+    #[test]
+    fn visits_have_the_length_that_they_say() {
+        let all = [
+            visit(1, 12),
+            visit(2, SEEN),
+            visit(3, DETAILED),
+            visit(4, 12),
+            visit(5, DETAILED + 24),
+            visit(6, 12),
+        ];
+        let expected = [
+            (1, true, None),
+            (2, false, None),
+            (3, false, Some(0)),
+            (4, true, None),
+            (5, false, Some(24)),
+            (6, true, None),
+        ];
+        assert_eq!(read(&all.concat()), expected);
+        assert_eq!(read(&[]), []);
+        let cut = all.concat();
+        assert_eq!(read(&cut[..cut.len() - 1]), expected[..5]);
+        assert_eq!(read(&[visit(1, 12), visit(2, 20)].concat()), expected[..1]);
+    }
 }

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     aggregate::{Blocked, Windows},
     bpf::Records,
-    threads::{Batch, Snapshot, TracedWaits},
+    threads::{Batch, PassTime, RestChanges, Snapshot, TracedWaits},
 };
 
 /// Counts samples.
@@ -43,6 +43,8 @@ pub struct Counting {
     lock_releases: Option<LockReleases>,
     /// Gets all samples, and says which of them count.
     snapshot: Option<Snapshot>,
+    /// The number of the thread that makes passes.
+    turn: u32,
     /// Time of threads whose context switches are traced.
     traced_times: TracedTimes,
     /// Gets the traced waits, if there are any.
@@ -155,6 +157,7 @@ impl Counting {
 
     /// Counts what a pass has found.
     fn count_batch(&mut self, batch: &Batch) {
+        self.count_rests(&batch.rest_changes);
         for sample in &batch.samples {
             self.traced_times.note(sample);
             self.windows.add_sample(sample);
@@ -187,6 +190,30 @@ impl Counting {
             samples.extend(batch.blocked.iter().filter_map(|it| known.add_blocked(it)));
             samples.extend(batch.holding.iter().filter_map(|it| known.add_holding(it)));
             self.add_paid(samples);
+        }
+    }
+
+    /// Counts threads that rest.
+    fn count_rests(&mut self, changes: &RestChanges) {
+        if changes.turn < self.turn {
+            return;
+        }
+        if changes.turn > self.turn {
+            self.turn = changes.turn;
+            self.windows.end_rests();
+        }
+        for tid in &changes.ended {
+            self.windows.end_rest(*tid);
+        }
+        if let Some(PassTime {
+            time_ns,
+            elapsed_ns,
+        }) = changes.pass
+        {
+            self.windows.add_pass(time_ns, elapsed_ns);
+        }
+        for sample in &changes.begun {
+            self.windows.begin_rest(*sample);
         }
     }
 
@@ -351,3 +378,6 @@ fn is_reference(bytes: &[u8]) -> bool {
             | RecordKind::TASK_NAME)
     )
 }
+
+#[cfg(test)]
+mod tests;

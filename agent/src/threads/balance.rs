@@ -76,6 +76,12 @@ impl Balance {
         shown
     }
 
+    /// The most of what no sample shows yet.
+    pub(super) fn most_ns(&self) -> u64 {
+        let most = self.run_ns.max(self.delay_ns).max(self.short_ns);
+        u64::try_from(most).unwrap_or(0)
+    }
+
     /// Limits what is remembered to some samples.
     pub(super) fn limit(&mut self, elapsed_ns: i64) {
         let most = elapsed_ns.saturating_mul(MAX_SAMPLES);

@@ -20,6 +20,8 @@ const MAX_WANTED: usize = 256;
 pub struct Batch {
     /// Samples of threads, of the kind *wall*.
     pub samples: Vec<Sample>,
+    /// Threads that rest, of which there are no samples.
+    pub rest_changes: RestChanges,
     /// Threads that ran, or could run and have no stack: where, their next sample of CPU time tells.
     pub running: Vec<RunningThread>,
     /// Traced context switches: the first part of each wait that was sampled, and how long its thread then waited for a
@@ -46,6 +48,28 @@ pub struct Batch {
     pub wanted_tables: Vec<WantedTable>,
     /// Hashes of what was sent.
     sent: HashSet<u64>,
+}
+
+/// What becomes known of threads that rest: each pass says of them what the last one has said.
+#[derive(Debug, Default)]
+pub struct RestChanges {
+    /// The number of the thread that makes the passes: what those before have said goes for none of its own.
+    pub turn: u32,
+    /// Threads that do not rest any more, and have no part in the pass.
+    pub ended: Vec<u32>,
+    /// The pass; [`None`] where none was made.
+    pub pass: Option<PassTime>,
+    /// The samples of threads that rest from the next pass on, without values.
+    pub begun: Vec<Sample>,
+}
+
+/// When a pass was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PassTime {
+    /// When, in nanoseconds of the monotonic clock.
+    pub time_ns: u64,
+    /// The time that it stands for, in nanoseconds.
+    pub elapsed_ns: u64,
 }
 
 /// A thread that does not run.
@@ -134,6 +158,16 @@ impl Batch {
     /// Takes back that a hash was sent.
     pub(super) fn forget(&mut self, hash: u64) {
         self.sent.remove(&hash);
+    }
+
+    /// A thread rests from the next pass on.
+    pub(super) fn begin_rest(&mut self, sample: Sample) {
+        self.rest_changes.begun.push(sample);
+    }
+
+    /// A thread does not rest any more.
+    pub(super) fn end_rest(&mut self, tid: u32) {
+        self.rest_changes.ended.push(tid);
     }
 
     /// Adds a record that samples refer to.

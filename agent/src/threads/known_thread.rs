@@ -23,6 +23,8 @@ use super::{
 pub(super) struct KnownThread {
     /// What was last recorded of it.
     pub(super) visit: ThreadVisit,
+    /// Its context switches when its stack was read.
+    pub(super) read_switches: u64,
     /// Its stack, while it is proved: since then the thread did not run.
     pub(super) stack: Option<Walked>,
     /// Why it waits.
@@ -122,6 +124,7 @@ impl KnownThread {
     pub(super) fn new(visit: ThreadVisit) -> Self {
         Self {
             visit,
+            read_switches: visit.switches,
             stack: None,
             reason: WaitReason::NONE,
             rest_ns: 0,
@@ -147,6 +150,23 @@ impl KnownThread {
     /// Whether this is a visit of the same thread.
     pub(super) fn is(&self, visit: &ThreadVisit) -> bool {
         self.visit.start_time_ns == visit.start_time_ns && self.visit.tgid == visit.tgid
+    }
+
+    /// The visit of a thread that has waited ever since its stack was read.
+    pub(super) fn unchanged(&self) -> ThreadVisit {
+        ThreadVisit {
+            on_cpu: 0,
+            preempted: 0,
+            switches: self.read_switches,
+            is_unchanged: 1,
+            ..self.visit
+        }
+    }
+
+    /// The longest pass whose sample would show that it ran, or something else that it did by the kernel's accounts and that
+    /// no sample shows yet, in nanoseconds.
+    pub(super) fn owes_ns(&self) -> u64 {
+        self.balance.most_ns()
     }
 
     /// A visit with what was not read again of a thread that has waited ever since. What it ran between the last pass and

@@ -52,7 +52,8 @@ mod unfinished;
 mod walker;
 
 pub use batch::{
-    Batch, BlockedThread, KeptWaiting, LockWaitSample, Rest, RunningThread, TracedTime,
+    Batch, BlockedThread, KeptWaiting, LockWaitSample, PassTime, Rest, RestChanges, RunningThread,
+    TracedTime,
 };
 pub use core_dump::{CoreThreads, core_threads};
 pub use deadlocks::{DeadlockedThread, Deadlocks, LockHolder};

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! visit all ─► changed ones: registers ─► reading: reason, walk ─► proof: visited again ─► samples
-//!         └──► others: they have the stack that they had                             └──► lock_notes
+//!         ├──► others: they have the stack that they had                             └──► lock_notes
+//!         └──► resting: the same goes for their sample
 //! ```
 //!
 //! Invariants: a stack is used only if it is *proved*; each thread gets all of the elapsed time, whether its stack is
@@ -16,6 +17,8 @@ mod processes;
 mod proof;
 mod put_off;
 mod reading;
+mod resting;
+mod resting_threads;
 mod samples;
 mod traced;
 
@@ -28,9 +31,9 @@ use std::{
 
 use agent_common::{limits::MAX_KNOWN_THREADS, visit::ThreadVisit};
 
-use self::{away::Traced, changed::Changed};
+use self::{away::Traced, changed::Changed, resting_threads::RestingThreads};
 use super::{
-    batch::Batch,
+    batch::{Batch, PassTime},
     deadlocks::LockWaiter,
     gil::GilHolders,
     known_thread::{KnownThread, did_not_run},
@@ -40,7 +43,7 @@ use super::{
     shared::{GivenUp, Shared},
     walker::Walker,
 };
-use crate::bpf::monotonic_ns;
+use crate::bpf::{Visited, monotonic_ns};
 
 /// Most threads that are remembered.
 const MAX_THREADS: usize = MAX_KNOWN_THREADS as usize;
@@ -74,12 +77,16 @@ pub(super) struct Passer {
     walker: Walker,
     processes: HashMap<u32, VisitedProcess>,
     threads: HashMap<u32, KnownThread>,
+    /// Those of them that rest.
+    resting: RestingThreads,
     pub(super) batch: Batch,
     /// Processes that could not be opened in this pass.
     unknown: HashSet<u32>,
     resend_before_ns: u64,
     /// The number of the pass.
     pass: u64,
+    /// Known threads that it has visited.
+    visited: usize,
     /// Whether it looks at who holds the GIL.
     with_gil: bool,
     /// How it names the locks for which threads wait, if it looks at them.
@@ -99,10 +106,12 @@ impl Passer {
             walker,
             processes: HashMap::new(),
             threads: HashMap::new(),
+            resting: RestingThreads::new(settings),
             batch: Batch::default(),
             unknown: HashSet::new(),
             resend_before_ns: 0,
             pass: 0,
+            visited: 0,
             with_gil: settings.with_gil,
             locks: settings.locks,
             records: settings.records.clone(),
@@ -118,15 +127,27 @@ impl Passer {
     /// When the iterator or a map fails, or the thread was given up.
     pub(super) fn pass(&mut self, elapsed_ns: u64) -> Result<(), PassError> {
         self.pass += 1;
+        self.visited = 0;
+        self.batch.rest_changes.turn = self.turn;
         self.resend_if_due();
-        let mut heads = Vec::with_capacity(self.threads.len());
+        let mut heads = Vec::new();
         let mut changed = Vec::new();
+        let mut resting = Vec::with_capacity(self.resting.count());
         let time_ns = monotonic_ns();
         self.unknown.clear();
-        for visit in self.shared.visits().visit_all()? {
-            let known = self.threads.get(&visit.head.tid);
-            heads.push(known.map_or(visit.head, |known| known.completed(visit.head)));
-            changed.extend(Changed::of(&visit));
+        for visited in self.shared.visits().visit_all()? {
+            match visited {
+                Visited::Resting { tid, state } => resting.push((tid, state)),
+                Visited::Seen(visit) => {
+                    let known = self.threads.get(&visit.head.tid);
+                    heads.push(known.map_or(visit.head, |known| known.completed(visit.head)));
+                    changed.extend(Changed::of(&visit));
+                }
+            }
+        }
+        let visits = heads.len() + resting.len();
+        for thread in resting {
+            heads.extend(self.rest(thread, time_ns, elapsed_ns));
         }
         for head in &heads {
             self.meet(head, time_ns);
@@ -136,7 +157,7 @@ impl Passer {
             let first = fastrand::usize(..changed.len());
             changed.rotate_left(first);
         }
-        self.shared.status.add_visits(heads.len());
+        self.shared.status.add_visits(visits);
         let deadline = Instant::now() + self.time_limit(elapsed_ns);
         self.read_stacks(&changed, deadline)?;
         let is_moment = self.is_moment();
@@ -162,6 +183,10 @@ impl Passer {
             process.memory.clear();
         }
         self.forget_gone(time_ns);
+        self.batch.rest_changes.pass = Some(PassTime {
+            time_ns,
+            elapsed_ns,
+        });
         Ok(())
     }
 
@@ -203,6 +228,7 @@ impl Passer {
             return;
         }
         let is_moment = self.is_moment();
+        self.end_rest(head.tid);
         let known = self
             .threads
             .entry(head.tid)
@@ -214,7 +240,10 @@ impl Passer {
             *known = KnownThread::new(*head);
         }
         known.note_traced(head, now_ns);
-        known.pass = self.pass;
+        if known.pass != self.pass {
+            known.pass = self.pass;
+            self.visited += 1;
+        }
         if head.on_cpu != 0 {
             known.reset();
         }
@@ -227,14 +256,20 @@ impl Passer {
 
     /// Forgets threads and processes that this pass did not visit.
     fn forget_gone(&mut self, time_ns: u64) {
+        self.close_processes();
+        if self.visited == self.threads.len() {
+            return;
+        }
         let pass = self.pass;
+        let resting = &self.resting;
         let gone: Vec<u32> = self
             .threads
             .iter()
-            .filter(|(_, known)| known.pass != pass)
+            .filter(|(tid, known)| known.pass != pass && !resting.was_visited(**tid, pass))
             .map(|(tid, _)| *tid)
             .collect();
         for tid in gone {
+            self.end_rest(tid);
             let mut known = self.threads.remove(&tid);
             if let Some(known) = &mut known {
                 known.give_up_time(time_ns, &mut self.batch, &self.shared.status);
@@ -250,6 +285,5 @@ impl Passer {
                 waits.forget(tid);
             }
         }
-        self.close_processes();
     }
 }

@@ -11,7 +11,7 @@ use agent_common::{
 };
 
 use super::outside::{OutsideProcesses, OutsideVisits};
-use crate::bpf::{LockWaits, PassMaps, Rows, ThreadVisits, Visit, WalkMaps};
+use crate::bpf::{LockWaits, PassMaps, Rows, ThreadVisits, Visit, Visited, WalkMaps};
 
 /// Least and most time for what is read in a pass.
 const SHORTEST_LIMIT: Duration = Duration::from_millis(100);
@@ -86,10 +86,10 @@ impl Visits {
     /// # Errors
     ///
     /// When the iterator fails.
-    pub(super) fn visit_all(&mut self) -> io::Result<Box<dyn Iterator<Item = Visit<'_>> + '_>> {
+    pub(super) fn visit_all(&mut self) -> io::Result<Box<dyn Iterator<Item = Visited<'_>> + '_>> {
         Ok(match self {
             Self::Bpf(visits) => Box::new(visits.visit_all()?),
-            Self::Outside(visits) => Box::new(visits.visit_all()),
+            Self::Outside(visits) => Box::new(visits.visit_all().map(Visited::Seen)),
         })
     }
 

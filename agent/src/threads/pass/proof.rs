@@ -11,7 +11,7 @@ use super::{PassError, Passer, changed::Changed, reading::Read};
 use crate::{
     bpf::monotonic_ns,
     threads::{
-        known_thread::did_not_run,
+        known_thread::{KnownThread, did_not_run},
         locks::{FoundLock, NamedLock},
         names,
         page_cache::PageCache,
@@ -136,6 +136,11 @@ impl Passer {
                     None => continue,
                 },
             };
+            let is_same = |known: &KnownThread| known.is(&changed.visit);
+            if !self.threads.get(&tid).is_some_and(is_same) {
+                // Another one has its id.
+                break;
+            }
             let shared = Arc::clone(&self.shared);
             let processes = &mut self.processes;
             let copied = shared.read(self.turn, tgid, || {
@@ -197,7 +202,10 @@ impl Passer {
     }
 
     /// Notes that a stack was read; [`false`] where there is no room, and it cannot be proved.
-    fn note(&self, visit: &ThreadVisit) -> Result<bool, PassError> {
+    fn note(&mut self, visit: &ThreadVisit) -> Result<bool, PassError> {
+        if let Some(known) = self.threads.get_mut(&visit.tid) {
+            known.read_switches = visit.switches;
+        }
         Ok(self.shared.visits().note(visit)?)
     }
 

@@ -80,6 +80,7 @@ impl Passer {
             if let Some(gil) = wait.gil.filter(|_| wait.is_to_run()) {
                 self.add_gil_wait(&sample, gil, holders);
             }
+            self.begin_rest(head, time_ns);
         }
     }
 }

@@ -9,10 +9,11 @@
 //! workload ◄─ profiler (agent │ py_spy) ─► kernel_cost │ slowdown │ accuracy ─► figure ─► table │ json
 //! ```
 //!
-//! Five benches are commands of their own: [`host`], the agent beside programs whose symbols are
+//! Six benches are commands of their own: [`host`], the agent beside programs whose symbols are
 //! expensive, [`samples`], what a recorded sample costs where the caches are cold, [`memory`], what
 //! profiles of memory and of exceptions cost beside the tools that people use, [`waiting`], the same
-//! of elapsed time and of the GIL, with how true they are, and [`terminal`], what `dump` and `top` take.
+//! of elapsed time and of the GIL, with how true they are, [`passes`], what the passes behind those cost for each thread, and
+//! [`terminal`], what `dump` and `top` take.
 
 mod accuracy;
 mod agent;
@@ -26,6 +27,7 @@ mod kernel_cost;
 mod machine;
 mod memory;
 mod memray;
+mod passes;
 mod plan;
 mod profiler;
 mod py_spy;
@@ -104,6 +106,8 @@ enum Part {
     /// Measure what profiles of elapsed time and of the GIL cost, and how true they are, beside py-spy,
     /// austin and CPython's own profiler
     Waiting(waiting::Options),
+    /// Measure what passes over the threads cost for each thread that rests, or wakes up
+    Passes(passes::Options),
     /// Measure how long `agent dump` takes and what `agent top` costs, beside py-spy and CPython's own
     /// profiler
     Terminal(terminal::Options),
@@ -120,6 +124,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Some(Part::Samples(options)) => samples::run(options),
         Some(Part::Memory(options)) => memory::run(options),
         Some(Part::Waiting(options)) => waiting::run(options),
+        Some(Part::Passes(options)) => passes::run(options),
         Some(Part::Terminal(options)) => terminal::run(options),
         None => overhead(options),
     }
