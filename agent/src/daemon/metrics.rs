@@ -401,6 +401,12 @@ fn add_totals(metrics: &mut Metrics, totals: &Totals) {
         &[],
         totals.lost_samples,
     );
+    metrics.counter(
+        "profiling_agent_unselected_samples",
+        "Samples dropped because their processes are not selected, or ended before it was known whether they are",
+        &[],
+        totals.unselected_samples,
+    );
     for (reason, count) in &totals.losses {
         metrics.counter(
             "profiling_agent_incomplete_samples",

@@ -31,13 +31,12 @@ pub(super) fn why_none(
         return missing(wanted, targets.all_labels());
     };
     let exists = || Path::new("/proc").join(pid.to_string()).exists();
+    let is_known = targets.contains(pid);
     match targets.labels(pid) {
-        None => Some(format!(
+        _ if !is_known && !exists() => Some(format!("there is no process {pid}")),
+        None if is_known => Some(format!(
             "process {pid} is not profiled: the configuration leaves it out"
         )),
-        Some(_) if !targets.contains(pid) && !exists() => {
-            Some(format!("there is no process {pid}"))
-        }
         Some(labels) if !have_all(&labels, wanted) => {
             let values = labels.iter().map(|(name, value)| format!("{name}={value}"));
             Some(format!(
@@ -45,7 +44,8 @@ pub(super) fn why_none(
                 listed(values)
             ))
         }
-        Some(_) => None,
+        // Or it is not examined yet.
+        Some(_) | None => None,
     }
 }
 
@@ -54,6 +54,9 @@ fn missing<'a>(
     wanted: &[(String, String)],
     all: impl Iterator<Item = &'a Labels> + Clone,
 ) -> Option<String> {
+    if all.clone().next().is_none() {
+        return Some("no process is profiled: the configuration includes none".to_owned());
+    }
     if all.clone().any(|labels| have_all(labels, wanted)) {
         return None;
     }

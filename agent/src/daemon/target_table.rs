@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Service of samples whose process exited before it was examined.
+/// Service of samples whose process exited before it was examined, and the name by which a condition selects them.
 const SHORT_LIVED: &str = "[short-lived programs]";
 
 /// Time in which conditions of the selection may match nothing yet: names of pods come late.
@@ -38,8 +38,8 @@ pub(crate) struct TargetTable {
     wanted: MetadataOptions,
     /// Whether labels or the selection may depend on process ids.
     ids_matter: bool,
-    /// Labels of samples of processes that are not in the table.
-    unknown: Arc<Labels>,
+    /// Labels of samples of processes that are not in the table; [`None`] when they are not selected.
+    unknown: Option<Arc<Labels>>,
 }
 
 /// Which targets to label again.
@@ -115,10 +115,12 @@ impl TargetTable {
             metadata: &metadata,
             container_info: None,
         };
-        let unknown = labeller.labels(&subject).unwrap_or_default();
+        // Of what they were nothing is known: a condition on that includes none of them. They are not counted as matches.
+        let is_selected = config.selector.clone().selects(&subject);
+        let unknown = is_selected.then(|| labeller.labels(&subject)).flatten();
         Self {
             targets: HashMap::new(),
-            unknown: Arc::new(unknown.with(&labels.fixed)),
+            unknown: unknown.map(|it| Arc::new(it.with(&labels.fixed))),
             ids_matter: labels.per_process
                 || !labels.rules.is_empty()
                 || config.selector.depends_on_ids(),
@@ -199,11 +201,12 @@ impl TargetTable {
         }
     }
 
-    /// The labels of the series of a process; [`None`] if it is not profiled.
+    /// The labels of the series of a process; [`None`] if it is not profiled, or not in the table where the
+    /// configuration selects processes by what is known of them.
     pub(crate) fn labels(&self, pid: u32) -> Option<Arc<Labels>> {
         match self.targets.get(&pid) {
             Some(target) => target.labels.clone(),
-            None => Some(Arc::clone(&self.unknown)),
+            None => self.unknown.clone(),
         }
     }
 
@@ -216,7 +219,7 @@ impl TargetTable {
     pub(crate) fn all_labels(&self) -> impl Iterator<Item = &Labels> + Clone {
         let known = self.targets.values();
         let known = known.filter_map(|target| target.labels.as_deref());
-        known.chain([&*self.unknown])
+        known.chain(self.unknown.as_deref())
     }
 
     /// How many running processes are profiled, and how many are excluded.
@@ -336,3 +339,6 @@ fn with_runtime(mut metadata: ProcessMetadata, process: &profile::Process) -> Pr
         });
     metadata
 }
+
+#[cfg(test)]
+mod tests;

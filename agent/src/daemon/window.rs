@@ -49,6 +49,8 @@ pub(crate) struct Totals {
     pub(crate) has_left_out_files: bool,
     /// Samples dropped because a window was full.
     pub(crate) lost_samples: u64,
+    /// Samples dropped because their processes are not selected, or were not known well enough to be.
+    pub(crate) unselected_samples: u64,
     /// Samples whose stack is not complete, by reason.
     pub(crate) losses: Vec<(&'static str, u64)>,
     /// Native stacks unwound to the entry point.
@@ -119,7 +121,10 @@ pub(crate) fn split_series(
 ) -> BTreeMap<(Arc<Labels>, ProfileKind), Window> {
     totals.windows += 1;
     totals.lost_samples += window.lost_samples();
+    let samples = window.samples().saturating_sub(window.lost_samples());
     let mut series = window.split(|pid| targets.labels(pid));
+    let selected = series.values().map(Window::samples).sum();
+    totals.unselected_samples += samples.saturating_sub(selected);
     let merged = merge_smallest(&mut series, MAX_SERIES);
     if merged > 0 && totals.merged_series == 0 {
         warn!(
