@@ -14,7 +14,7 @@ use std::{
 };
 
 use anyhow::Result;
-use tracing::{error, info};
+use tracing::{debug, error, info};
 
 use super::{
     batch::Batch,
@@ -34,6 +34,9 @@ const BUDGET: f64 = 0.03;
 
 /// Time over which the cost is measured.
 const MEASURED: Duration = Duration::from_secs(1);
+
+/// Time between two lines of the log about the period.
+const SAY_EVERY: Duration = Duration::from_secs(600);
 
 /// The longest period.
 const MAX_PERIOD: Duration = Duration::from_secs(2);
@@ -263,6 +266,8 @@ struct Pace {
     period: Duration,
     since: Instant,
     cpu: Duration,
+    /// When it was logged last that it has changed.
+    said: Option<Instant>,
 }
 
 impl Pace {
@@ -272,6 +277,7 @@ impl Pace {
             period: wanted,
             since: Instant::now(),
             cpu: thread_cpu_time(),
+            said: None,
         }
     }
 
@@ -287,11 +293,22 @@ impl Pace {
         self.since = Instant::now();
         self.cpu = cpu;
         if self.period != before {
-            info!(
-                "passes over the threads use {:.1} % of a processor: there is one in {} ms now",
-                100.0 * share,
-                self.period.as_millis()
-            );
+            self.say(share);
+        }
+    }
+
+    /// Logs that the period has changed; where it changes again and again, for people once in a while.
+    fn say(&mut self, share: f64) {
+        let text = format!(
+            "passes over the threads use {:.1} % of a processor: there is one in {} ms now",
+            100.0 * share,
+            self.period.as_millis()
+        );
+        if self.said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
+            info!("{text}");
+            self.said = Some(Instant::now());
+        } else {
+            debug!("{text}");
         }
     }
 }
