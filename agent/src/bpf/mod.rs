@@ -37,6 +37,7 @@ mod map_sizes;
 mod mappings;
 mod maps;
 mod object;
+mod optional_rights;
 mod probes;
 mod process_map;
 mod quotas;
@@ -61,6 +62,7 @@ pub use error::Error;
 pub use handle::{Bpf, PassMaps, monotonic_ns};
 pub use lock_waits::LockWaits;
 pub use object::{LoadOptions, Visits};
+pub use optional_rights::missing_rights;
 pub use probes::{
     AllocationCounts, AllocationProbes, Probes, RaiseCounts, RaiseProbe, UprobeEvent,
 };

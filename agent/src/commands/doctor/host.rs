@@ -169,6 +169,8 @@ fn facts() -> Vec<(&'static str, String)> {
         "locked",
         locked_memory(getrlimit(Resource::Memlock).current),
     ));
+    let missing = bpf::missing_rights(true).into_iter();
+    facts.extend(missing.map(|lack| ("missing", lack)));
     facts
 }
 
