@@ -157,8 +157,8 @@ impl Destinations {
         Ok(())
     }
 
-    /// Waits until the old exporters have ended, and starts the new ones. Cancel safe.
-    pub(super) async fn replaced(&mut self) {
+    /// Waits until the old exporters have ended, and starts the new ones; returns whether they have started. Cancel safe.
+    pub(super) async fn replaced(&mut self) -> bool {
         let State::Replacing { end, .. } = &mut self.state else {
             return pending().await;
         };
@@ -173,7 +173,7 @@ impl Destinations {
             ..
         } = mem::replace(&mut self.state, State::Running(Exporters::none()))
         else {
-            return;
+            return true;
         };
         match Exporters::start(missing) {
             Ok(started) => {
@@ -184,6 +184,7 @@ impl Destinations {
                 info!(exporters = next.len(), "exporters started");
                 self.config = next;
                 self.state = State::Running(staying);
+                true
             }
             Err(error) => {
                 warn!("the exporters are unchanged: {error}");
@@ -200,6 +201,7 @@ impl Destinations {
                     missing,
                     kept,
                 };
+                false
             }
         }
     }

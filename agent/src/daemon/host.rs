@@ -18,7 +18,7 @@ use tokio::{
     sync::mpsc,
     time::{interval, sleep, sleep_until, timeout_at},
 };
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::{
     cpu_limit::CpuLimit,
@@ -26,15 +26,16 @@ use super::{
     http_server::{Listener, Request},
     metrics,
     on_demand::OnDemandProfiles,
+    reload::{ReloadStatus, keep_started},
     target_table::{Relabel, TargetTable},
-    telemetry::{self, Usage},
+    telemetry::{self, LogLevel, Usage},
     vitals::Vitals,
     window::{self, Totals},
 };
 use crate::{
     aggregate::Window,
-    config::Config,
-    export::{ExporterConfig, ProfileBatch, Unencodable},
+    config::{self, Config},
+    export::{ExporterConfig, Exporters, ProfileBatch, StartError, Unencodable},
     profile::Periods,
     session::{
         Began, EvictionSchedule, Examinations, SampleTimes, Scope, Session, Settings, Signals,
@@ -88,6 +89,8 @@ pub(super) struct Host {
     began: Began,
     /// When it ends.
     ends: Instant,
+    log_level: LogLevel,
+    reloads: ReloadStatus,
     schedule: EvictionSchedule,
 }
 
@@ -103,6 +106,7 @@ impl Host {
     pub(super) async fn start(
         config: Config,
         exporters: Destinations,
+        log_level: LogLevel,
         signals: &mut Signals,
     ) -> Result<Self> {
         let pods = kubernetes::PodMetadata::start(&config.kubernetes)?;
@@ -156,6 +160,8 @@ impl Host {
             began,
             // Agents that start together must not push together.
             ends: now + config.window.mul_f64(0.5 + fastrand::f64() / 2.0),
+            log_level,
+            reloads: ReloadStatus::started(),
             schedule: EvictionSchedule::new(now),
             config,
         })
@@ -178,7 +184,7 @@ impl Host {
                     self.sync_online_cpus();
                 }
                 Some(built) = next_built(&mut self.built.1, room) => self.push(built),
-                () = self.exporters.replaced() => {}
+                are_new = self.exporters.replaced() => self.reloads.is_applied &= are_new,
                 () = until(self.on_demand.next_due()) => {}
                 () = sleep_until(self.ends.into()) => {}
                 request = listener.next() => self.answer(request).await,
@@ -256,41 +262,52 @@ impl Host {
         }
     }
 
-    /// Applies another configuration.
-    pub(super) async fn reconfigure(&mut self, config: Config) {
+    /// Notes that a configuration cannot be read.
+    pub(super) fn refuse(&mut self, error: &config::Error) {
+        warn!("the configuration is unchanged: {error}");
+        self.reloads.end(false);
+    }
+
+    /// Applies another configuration, as much of it as can be while the agent runs.
+    pub(super) async fn reconfigure(&mut self, mut config: Config) {
         self.end_window().await;
-        let has_passes = config.kinds.iter().any(|kind| kind.is_of_passes());
-        if config.kinds != self.config.kinds
-            || config.native != self.config.native
-            || config.exceptions != self.config.exceptions
-            || config.trace_switches != self.config.trace_switches
-            || has_passes && config.periods().passes != self.periods.passes
-            || config.http_server != self.config.http_server
-        {
+        let waiting = keep_started(&self.config, self.periods.passes, &mut config);
+        if !waiting.is_empty() {
             warn!(
-                "changes of `events`, `native`, `all_exceptions`, `trace_switches`, `wait_rate`, and where the agent listens, need a restart of the agent"
+                "changes of {} take effect when the agent is started again",
+                waiting.join(", ")
             );
         }
-        let exporters = &config.exporters;
-        if *exporters != self.config.exporters || self.exporters.differ_from(exporters) {
-            // The profiles of the window that has just ended are for the old ones.
-            let next = Built::Exporters(config.exporters.clone(), config.shutdown_timeout);
-            let built = self.built.0.clone();
-            self.session
-                .profiles
-                .run(move |_| built.blocking_send(next).is_ok());
+        self.reloads.waiting = waiting;
+        let mut is_applied = true;
+        let mut fail = |message: String| {
+            warn!("{message}");
+            is_applied = false;
+        };
+        if let Err(error) = self.log_level.set(&config.log.level) {
+            fail(format!("`log_level` is unchanged: {error}"));
+        }
+        if let Err(error) = self.replace_exporters(&mut config) {
+            fail(format!("the exporters are unchanged: {error}"));
         }
         if config.kubernetes != self.config.kubernetes {
             match kubernetes::PodMetadata::start(&config.kubernetes) {
                 Ok(pods) => self.pods = pods,
-                Err(error) => warn!("`kubernetes` is unchanged: {error}"),
+                Err(error) => {
+                    fail(format!("`kubernetes` is unchanged: {error}"));
+                    // The next reload tries it again.
+                    config.kubernetes.clone_from(&self.config.kubernetes);
+                }
             }
         }
         if config.rate != self.config.rate {
             let period = config.periods().clock;
             match self.session.bpf.set_period(period) {
                 Ok(()) => self.periods.clock = period,
-                Err(error) => warn!("the sampling rate is unchanged: {error}"),
+                Err(error) => {
+                    fail(format!("the sampling rate is unchanged: {error}"));
+                    config.rate = self.config.rate;
+                }
             }
         }
         self.limit = CpuLimit::new(config.max_cpu, self.session.cpu_time());
@@ -302,7 +319,35 @@ impl Host {
         self.exclude(changed);
         self.ends = self.began.at + config.window;
         self.config = config;
-        info!("configuration reloaded");
+        self.reloads.end(is_applied);
+        if is_applied {
+            info!("configuration reloaded");
+        } else {
+            warn!("configuration reloaded in part");
+        }
+    }
+
+    /// Has the exporters replaced whose configuration has changed, once all profiles of the window that has just ended are
+    /// built, which are for the present ones.
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be as it is configured; `config` has the present ones then.
+    fn replace_exporters(&mut self, config: &mut Config) -> Result<(), StartError> {
+        let exporters = &config.exporters;
+        if *exporters == self.config.exporters && !self.exporters.differ_from(exporters) {
+            return Ok(());
+        }
+        if let Err(error) = Exporters::check(exporters) {
+            config.exporters.clone_from(&self.config.exporters);
+            return Err(error);
+        }
+        let next = Built::Exporters(exporters.clone(), config.shutdown_timeout);
+        let built = self.built.0.clone();
+        self.session
+            .profiles
+            .run(move |_| built.blocking_send(next).is_ok());
+        Ok(())
     }
 
     /// Stops sampling and sends what is queued.
@@ -334,6 +379,8 @@ impl Host {
         }
         let left = ends.saturating_duration_since(Instant::now());
         self.exporters.end(left).await;
+        // Probes are taken out of the programs, which may take a while.
+        drop(self.session);
         info!("ended");
         Ok(())
     }
@@ -343,6 +390,7 @@ impl Host {
         let about = self.began.about(self.periods);
         let series = window::split_series(window, &self.targets, &mut self.totals);
         let mut series: Vec<_> = series.into_iter().collect();
+        debug!(series = series.len(), "a window has ended");
         if !series.is_empty() {
             // Should an exporter drop some of them, these are not always the same.
             let first = fastrand::usize(..series.len());
@@ -387,7 +435,8 @@ impl Host {
 
     /// Passes a profile to the exporters.
     fn push(&mut self, built: Built) {
-        push(&mut self.exporters, &mut self.totals, built);
+        let is_applied = push(&mut self.exporters, &mut self.totals, built);
+        self.reloads.is_applied &= is_applied;
     }
 
     /// Answers a request.
@@ -407,6 +456,7 @@ impl Host {
                     period: self.periods.clock,
                     pods: self.pods.status(),
                     exporters: self.exporters.status(),
+                    reloads: &self.reloads,
                 };
                 let _ = reply.send(state.render());
             }
@@ -433,7 +483,8 @@ async fn next_built(
     built.recv().await
 }
 
-fn push(exporters: &mut Destinations, totals: &mut Totals, built: Built) {
+/// Passes on what was built; returns whether a configuration of exporters is taken over, if it is one.
+fn push(exporters: &mut Destinations, totals: &mut Totals, built: Built) -> bool {
     match built {
         Built::Profile(Ok(batch)) => {
             totals.add_batch(&batch);
@@ -444,7 +495,9 @@ fn push(exporters: &mut Destinations, totals: &mut Totals, built: Built) {
         Built::Exporters(config, limit) => {
             if let Err(error) = exporters.replace(config, limit) {
                 warn!("the exporters are unchanged: {error}");
+                return false;
             }
         }
     }
+    true
 }

@@ -2,10 +2,11 @@
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
+    time::{Duration, UNIX_EPOCH},
 };
 
 use super::{
+    reload::ReloadStatus,
     target_table::TargetTable,
     telemetry::{Metrics, Usage},
     window::Totals,
@@ -41,6 +42,7 @@ pub(crate) struct State<'a> {
     pub(crate) period: Duration,
     pub(crate) pods: Vec<kubernetes::Status>,
     pub(crate) exporters: Vec<export::ExporterStatus>,
+    pub(crate) reloads: &'a ReloadStatus,
 }
 
 impl State<'_> {
@@ -106,8 +108,32 @@ impl State<'_> {
         for status in &self.exporters {
             metrics.exporter(status);
         }
+        add_reloads(&mut metrics, self.reloads);
         metrics.text()
     }
+}
+
+/// Adds what reloads of the configuration have done, under the names that Prometheus has for it.
+fn add_reloads(metrics: &mut Metrics, reloads: &ReloadStatus) {
+    metrics.gauge(
+        "profiling_agent_config_last_reload_successful",
+        "Whether the last configuration that was to be loaded is applied, but for what needs a restart",
+        &[],
+        f64::from(u8::from(reloads.is_applied)),
+    );
+    let applied_at = reloads.applied_at.duration_since(UNIX_EPOCH);
+    metrics.gauge(
+        "profiling_agent_config_last_reload_success_timestamp_seconds",
+        "When all of a configuration was applied last, in seconds since 1970",
+        &[],
+        applied_at.unwrap_or_default().as_secs_f64(),
+    );
+    metrics.amount(
+        "profiling_agent_config_keys_waiting",
+        "Keys of the configuration that have changed and take effect when the agent is started again",
+        &[],
+        reloads.waiting.len(),
+    );
 }
 
 /// What the threads of the session are doing.
@@ -403,7 +429,7 @@ fn add_totals(metrics: &mut Metrics, totals: &Totals) {
     );
     metrics.counter(
         "profiling_agent_unselected_samples",
-        "Samples dropped because their processes are not selected, or ended before it was known whether they are",
+        "Samples dropped because their processes are not selected, or could not be examined before they ended",
         &[],
         totals.unselected_samples,
     );

@@ -13,6 +13,7 @@ pub(crate) mod http_server;
 pub(crate) mod metrics;
 mod no_target;
 mod on_demand;
+pub(crate) mod reload;
 pub(crate) mod target_table;
 pub(crate) mod telemetry;
 mod vitals;
@@ -57,23 +58,26 @@ pub async fn run(
     config: Config,
     read_config: impl Fn() -> Result<Config, config::Error>,
 ) -> Result<ExitCode> {
-    telemetry::start_logs(&config.log)?;
+    let log_level = telemetry::start_logs(&config.log)?;
     for warning in &config.warnings {
         warn!("{warning}");
     }
     limit_arenas();
     file_limit::raise();
     bpf::check_requirements()?;
+    for lack in bpf::missing_rights(config.native) {
+        warn!("{lack}");
+    }
     bpf::lower_sys_admin(config.kinds.iter().any(|kind| kind.is_of_probe()));
     let mut signals = Signals::to_end_or_reload()?;
     let exporters = Destinations::start(config.exporters.clone())?;
     let mut listener = Listener::start(&config.http_server, config.kinds.clone()).await?;
-    let mut host = Host::start(config, exporters, &mut signals).await?;
+    let mut host = Host::start(config, exporters, log_level, &mut signals).await?;
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     while host.run(&mut signals, &mut listener).await? == Signal::HUP {
         match read_config() {
             Ok(config) => host.reconfigure(config).await,
-            Err(error) => warn!("the configuration is unchanged: {error}"),
+            Err(error) => host.refuse(&error),
         }
     }
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);

@@ -14,6 +14,7 @@ use crate::{
     targets::MAX_PROCESSES,
     targets::labels::{
         Labeller, Labels, Selector, Subject, Unmatched,
+        attributes::Attributes,
         host::Host,
         metadata::{MetadataOptions, ProcessMetadata, Runtime},
         pods::{HostFiles, PodLists, Pods, Resolution, UnknownContainers},
@@ -139,10 +140,21 @@ impl TargetTable {
         }
     }
 
-    /// Applies another configuration; [`Self::relabel`] follows.
+    /// Applies another configuration; [`Self::relabel`] follows. What labels may not depend on any more is forgotten; what they
+    /// may depend on from now on is known of programs that start later.
     pub(crate) fn reconfigure(&mut self, config: &config::Config) {
         let before = std::mem::replace(self, Self::new(config));
         self.targets = before.targets;
+        for target in self.targets.values_mut() {
+            if self.wanted.without_environment
+                && target.metadata.attributes != Attributes::default()
+            {
+                Arc::make_mut(&mut target.metadata).attributes = Attributes::default();
+            }
+            if !self.wanted.command_line && target.metadata.command_line.is_some() {
+                Arc::make_mut(&mut target.metadata).command_line = None;
+            }
+        }
     }
 
     /// Adds or updates a process; returns whether it is profiled.

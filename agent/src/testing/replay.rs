@@ -26,6 +26,7 @@ use crate::{
     config::Config,
     daemon::{
         metrics::{State, Threads},
+        reload::ReloadStatus,
         target_table::TargetTable,
         telemetry::Usage,
         window::{self, Totals},
@@ -162,6 +163,11 @@ impl HostReplay {
             period: Duration::from_secs(1) / self.config.rate,
             pods: Vec::new(),
             exporters,
+            reloads: &ReloadStatus {
+                is_applied: true,
+                applied_at: SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000),
+                waiting: vec!["events"],
+            },
         };
         state.render()
     }

@@ -5,7 +5,7 @@ mod metrics;
 mod usage;
 mod watchdog;
 
-pub use logs::{check as check_logs, start as start_logs};
+pub use logs::{LogLevel, check as check_logs, start as start_logs};
 pub use metrics::{Metrics, classic};
 pub use usage::Usage;
 pub use watchdog::{feed as feed_watchdog, period as watchdog_period};
