@@ -15,4 +15,4 @@ pub(crate) mod soak;
 pub(crate) mod test;
 pub(crate) mod vm;
 
-pub(crate) use results::Results;
+pub(crate) use results::{NamedCheck, Results};

@@ -10,6 +10,7 @@ use std::fmt;
 use std::io::{self, BufRead as _, BufReader, PipeReader};
 use std::mem;
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,6 +26,9 @@ const LONG: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(15 * 60);
 /// How long a line may take from a program that has ended to here.
 const PASSAGE: Duration = Duration::from_secs(1);
+
+/// A check with its name.
+pub(crate) type NamedCheck<'a> = (String, Box<dyn FnOnce() -> Result<()> + Send + 'a>);
 
 /// How many tests and checks have passed and failed so far, and what took how long.
 #[derive(Debug, Default)]
@@ -61,6 +65,35 @@ impl Results {
         let outcome = check();
         self.took(name, start);
         self.count_check(name, outcome);
+    }
+
+    /// Runs checks, which are one part, `at_once` of them at a time, and counts each.
+    pub(crate) fn check_together(
+        &mut self,
+        name: &str,
+        at_once: usize,
+        checks: Vec<NamedCheck<'_>>,
+    ) {
+        let start = Instant::now();
+        let waiting = Mutex::new(checks.into_iter());
+        let (sender, ended) = mpsc::channel();
+        thread::scope(|scope| {
+            for _ in 0..at_once {
+                let (waiting, sender) = (&waiting, sender.clone());
+                scope.spawn(move || {
+                    let next = || waiting.lock().ok()?.next();
+                    while let Some((name, check)) = next() {
+                        // They are received until all senders are gone.
+                        let _ = sender.send((name, check()));
+                    }
+                });
+            }
+            drop(sender);
+            for (name, outcome) in ended {
+                self.count_check(&name, outcome);
+            }
+        });
+        self.took(name, start);
     }
 
     /// Runs what checks need, which is not counted.
@@ -298,6 +331,26 @@ mod tests {
             results.count(line);
         }
         assert_eq!(counts(&results), (5, 4));
+    }
+
+    #[test]
+    fn checks_that_run_together_are_counted_each_and_are_one_part() {
+        let mut results = Results::default();
+        let (sender, receiver) = mpsc::channel();
+        // The first one ends only if the other runs meanwhile.
+        let first = move || Ok(receiver.recv_timeout(SILENCE)?);
+        let second = move || {
+            sender.send(())?;
+            bail!("it cannot be done");
+        };
+        let checks: Vec<NamedCheck<'_>> = vec![
+            ("first".to_owned(), Box::new(first)),
+            ("second".to_owned(), Box::new(second)),
+            ("third".to_owned(), Box::new(|| Ok(()))),
+        ];
+        results.check_together("all", 2, checks);
+        assert_eq!(counts(&results), (2, 1));
+        assert_eq!(names(&results), ["all"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Runs the tests, on this machine's kernel and in virtual machines on others.
 
 use std::env::{self, consts::ARCH};
+use std::path::Path;
 use std::process::Command;
 use std::{slice, thread};
 
@@ -10,7 +11,7 @@ use xtask::paths;
 use xtask::process::{cargo, find_program, is_root, run};
 use xtask::vm::{self, Kernel};
 
-use super::{Results, setup, soak};
+use super::{NamedCheck, Results, setup, soak};
 
 /// The programs among the tests that compare with recordings and run in seconds.
 const TEST_PROGRAMS: [&str; 6] = ["golden", "graph", "house", "native", "walk", "words"];
@@ -25,12 +26,25 @@ const PACKAGES: [&str; 3] = [
 /// The program of the tests that profile real programs.
 const PROFILING: &str = "end_to_end";
 
-/// Threads that run its tests, most of which wait for their turn on the machine: of a few, those that share it
-/// would seldom be two.
-const PROFILING_THREADS: &str = "--test-threads=16";
+/// Threads that run its tests, more than there are tests: they wait for their turn on the machine, and those that share it
+/// are to be there at the same time.
+const PROFILING_THREADS: &str = "--test-threads=512";
 
 /// All other programs of tests, by their names.
 const OTHERS: [&str; 2] = ["[!e]*", "e[!n]*"];
+
+/// A check of the agent on a kernel, with these interpreters.
+type KernelCheck = fn(Kernel, &Path, &[Interpreter]) -> Result<()>;
+
+/// The checks on each kernel, by what their names end with.
+const ON_KERNELS: [(&str, KernelCheck); 3] = [
+    ("", vm::check),
+    ("_processors", vm::check_processors),
+    ("_events", vm::check_events),
+];
+
+/// Virtual machines at a time: each spends much of its time on one processor.
+const MACHINES: usize = 2;
 
 /// A test of [`PROFILING`] that captures a profile.
 const CAPTURE: &str = "call_tree::stacks_are_exactly_those_of_the_source";
@@ -138,17 +152,14 @@ pub(crate) fn all(results: &mut Results, kernels: &[Kernel], available: Availabl
     // The tests have made and run it.
     let agent = paths::agent_binary();
     soak::check(results, &agent);
-    for &kernel in kernels {
-        results.check(&format!("linux_{kernel}"), || {
-            vm::check(kernel, &agent, &interpreters)
-        });
-        results.check(&format!("linux_{kernel}_processors"), || {
-            vm::check_processors(kernel, &agent, &interpreters)
-        });
-        results.check(&format!("linux_{kernel}_events"), || {
-            vm::check_events(kernel, &agent, &interpreters)
-        });
-    }
+    let on_kernels = ON_KERNELS.iter().flat_map(|(name, check)| {
+        let (agent, interpreters) = (&agent, &interpreters);
+        kernels.iter().map(move |&kernel| -> NamedCheck<'_> {
+            let run = move || check(kernel, agent, interpreters);
+            (format!("linux_{kernel}{name}"), Box::new(run))
+        })
+    });
+    results.check_together("other kernels", MACHINES, on_kernels.collect());
     Ok(())
 }
 

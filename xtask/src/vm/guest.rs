@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, Result};
 
@@ -67,7 +68,9 @@ impl Guest {
     }
 
     fn empty(base: Option<PathBuf>) -> Self {
-        let scratch = paths::target().join(format!("vm-{}", std::process::id()));
+        static GUESTS: AtomicU32 = AtomicU32::new(0);
+        let number = GUESTS.fetch_add(1, Ordering::Relaxed);
+        let scratch = paths::target().join(format!("vm-{}-{number}", std::process::id()));
         Self { scratch, base }
     }
 

@@ -27,8 +27,9 @@ use report::Report;
 /// Time limit of a command, including the boot, which takes about five seconds.
 const RUN_LIMIT: Duration = Duration::from_secs(600);
 
-/// Time limit of a check. Emulated, loading the BPF programs takes much longer than on a real machine.
-const CHECK_LIMIT: Duration = Duration::from_secs(300);
+/// Time limit of a check. Emulated, loading the BPF programs takes much longer than on a real machine, and two checks may
+/// share its processors.
+const CHECK_LIMIT: Duration = Duration::from_secs(600);
 
 /// Time limit of installing packages and checking their service.
 const PACKAGES_LIMIT: Duration = Duration::from_secs(1200);
