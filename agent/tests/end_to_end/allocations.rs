@@ -104,7 +104,7 @@ fn assert_found(name: &str, asked: &[Asked], profile: &Folded) {
 #[test]
 fn each_function_has_what_it_asks_for() {
     let _machine = machine::alone();
-    machine::for_each_kind_in_turn_that(
+    machine::for_each_kind_that(
         |interpreter| !interpreter.free_threaded,
         |interpreter| {
             let (asked, profile, capture) = run(interpreter, &["200"]);
@@ -121,7 +121,7 @@ fn each_function_has_what_it_asks_for() {
 /// The same ten places as `tracemalloc`, each within 5 %.
 #[test]
 fn much_that_is_allocated_is_known_within_a_twentieth() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let (asked, profile, _) = run(machine::one_interpreter(), &["6000"]);
     for of in &asked {
         let found = found(&profile, &of.function);
@@ -193,32 +193,39 @@ const ALLOCATORS: [(&str, &str); 3] = [
 #[test]
 fn an_allocator_that_replaces_the_c_librarys_is_asked_instead() {
     let _machine = machine::alone();
-    for (package, prefix) in ALLOCATORS {
-        packages::install(&[package]).unwrap();
-        let files = capture(Command::new("dpkg").args(["-L", package])).unwrap();
-        let is_library = |file: &&str| file.rsplit('/').next().unwrap().starts_with(prefix);
-        let library = files.lines().find(is_library).unwrap();
-        let interpreter = machine::one_interpreter();
-        let mut program = Program::of(interpreter, "allocating", &["100", "new"]);
-        let start = ["/usr/bin/env", &format!("LD_PRELOAD={library}")].map(str::to_owned);
-        program.0.splice(..0, start);
-        let (asked, profile, capture) = run_program(&program);
-        assert_eq!(asked.len(), FUNCTIONS + 1);
-        assert_found(package, &asked, &profile);
-        assert!(!capture.messages.contains("lost"), "{}", capture.messages);
-        let is_of_allocator = |stack: &[Frame]| {
-            let callers = stack.iter().rev().skip(1);
-            callers
-                .take(1)
-                .any(|caller| caller.place.starts_with(prefix))
-        };
-        assert_eq!(profile.show(is_of_allocator), "", "{package}");
-    }
+    packages::install(&ALLOCATORS.map(|(package, _)| package)).unwrap();
+    thread::scope(|scope| {
+        for (package, prefix) in ALLOCATORS {
+            scope.spawn(move || assert_asked(package, prefix));
+        }
+    });
+}
+
+/// The allocator of this package is asked, whose file begins so.
+fn assert_asked(package: &str, prefix: &str) {
+    let files = capture(Command::new("dpkg").args(["-L", package])).unwrap();
+    let is_library = |file: &&str| file.rsplit('/').next().unwrap().starts_with(prefix);
+    let library = files.lines().find(is_library).unwrap();
+    let interpreter = machine::one_interpreter();
+    let mut program = Program::of(interpreter, "allocating", &["100", "new"]);
+    let start = ["/usr/bin/env", &format!("LD_PRELOAD={library}")].map(str::to_owned);
+    program.0.splice(..0, start);
+    let (asked, profile, capture) = run_program(&program);
+    assert_eq!(asked.len(), FUNCTIONS + 1);
+    assert_found(package, &asked, &profile);
+    assert!(!capture.messages.contains("lost"), "{}", capture.messages);
+    let is_of_allocator = |stack: &[Frame]| {
+        let callers = stack.iter().rev().skip(1);
+        callers
+            .take(1)
+            .any(|caller| caller.place.starts_with(prefix))
+    };
+    assert_eq!(profile.show(is_of_allocator), "", "{package}");
 }
 
 #[test]
 fn a_free_threaded_build_is_said_to_have_its_own_allocator() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     machine::for_each_that(
         |interpreter| interpreter.free_threaded,
         |interpreter| {
@@ -256,7 +263,7 @@ fn messages_of(event: &str, options: &[&str], line: &str) -> String {
 /// Probes are only in CPython: of other programs it is not known that there was nothing.
 #[test]
 fn a_program_without_cpython_is_said_to_have_no_probes() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     for (event, what) in [("alloc", "allocations"), ("exceptions", "exceptions")] {
         let messages = messages_of(event, &[], "exec sleep 1");
         let reason = format!("{what} cannot be recorded: process ");
@@ -288,7 +295,7 @@ fn a_program_without_cpython_is_said_to_have_no_probes() {
 /// It counts what a program is in the end, and whether any process has a probe.
 #[test]
 fn a_shell_that_becomes_python_is_not_said_to_have_none() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let python = Program::of(machine::one_interpreter(), "allocating", &["200"]).line();
     let messages = messages_of("alloc", &[], &format!("sleep 0.2; exec {python}"));
     assert!(!messages.contains("cannot be recorded"), "{messages}");

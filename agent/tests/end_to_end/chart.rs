@@ -2,11 +2,19 @@
 //!
 //! The workload runs `first` and `second` in turns, each for 200 ms of CPU time, then sleeps for 300 ms.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs, thread,
+};
 
 use serde_json::Value;
 
-use super::{capture::Capture, folded::names, machine, target::Target};
+use super::{
+    capture::Capture,
+    folded::{Folded, names},
+    machine,
+    target::Target,
+};
 
 /// CPU time of a turn of a function, in milliseconds.
 const TURN: f64 = 200.0;
@@ -18,15 +26,22 @@ const SLEEP: f64 = 300.0;
 /// samples of a turn are a matter of chance.
 const TOLERANCE: f64 = 60.0;
 
-/// A capture of the workload in a format.
-fn captured(target: &Target, format: &str, options: &[&str]) -> Vec<u8> {
+/// A capture of the workload in several formats.
+fn captured(target: &Target, options: &[&str], files: &[&str]) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &&str| folder.path().join(name).to_str().unwrap().to_owned();
+    let files: Vec<_> = files.iter().map(path).collect();
     let pid = target.pid().to_string();
-    let line = [
-        "--pid", &pid, "-d", "5s", "-r", "199", "-f", format, "-o", "-",
-    ];
-    let capture = Capture::run(&[&line, options].concat());
-    capture.assert_success();
-    capture.output
+    let mut line = vec!["--pid", &pid, "-d", "5s", "-r", "199"];
+    line.extend(options);
+    line.extend(files.iter().flat_map(|file| ["-o", file.as_str()]));
+    Capture::run(&line).assert_success();
+    let read = |file| fs::read_to_string(file).unwrap();
+    files.into_iter().map(read).collect()
+}
+
+fn document(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
 }
 
 /// A time in which a function was on the stack, in milliseconds.
@@ -73,12 +88,20 @@ fn turns(events: &[Value]) -> Vec<Turn> {
 }
 
 #[test]
-fn functions_that_alternate_are_drawn_in_turns_and_sleep_is_not_drawn() {
+fn each_format_has_the_turns_of_functions_that_alternate() {
     let _machine = machine::alone();
     let target = Target::start(machine::one_interpreter(), "alternating");
-    let output = captured(&target, "chrome", &[]);
-    let document: Value = serde_json::from_slice(&output).unwrap();
-    let turns = turns(document["traceEvents"].as_array().unwrap());
+    let files = ["a.trace.json", "b.folded", "c.perf", "d.firefox.json"];
+    let texts = captured(&target, &[], &files);
+    let [trace, folded, script, firefox] = texts.try_into().unwrap();
+    assert_turns(&turns(document(&trace)["traceEvents"].as_array().unwrap()));
+    assert_alike(&Folded::parse(&folded));
+    assert_turns_of_script(&script);
+    assert_sleep(&document(&firefox)["threads"][0]["samples"]);
+}
+
+/// They alternate, each as long as it runs, and sleep is not drawn.
+fn assert_turns(turns: &[Turn]) {
     assert!(turns.len() >= 8, "{turns:?}");
     for pair in turns.windows(2) {
         assert_ne!(pair[0].function, pair[1].function);
@@ -99,11 +122,8 @@ fn functions_that_alternate_are_drawn_in_turns_and_sleep_is_not_drawn() {
     }
 }
 
-#[test]
-fn a_flame_graph_of_the_same_shows_both_alike() {
-    let _machine = machine::alone();
-    let target = Target::start(machine::one_interpreter(), "alternating");
-    let folded = Capture::folded(target.pid(), "-d 5s -r 199");
+/// A flame graph shows both alike.
+fn assert_alike(folded: &Folded) {
     let samples = |function: &str| {
         let count = folded.count(|stack| names(stack).contains(&function));
         f64::from(u32::try_from(count).unwrap())
@@ -116,53 +136,7 @@ fn a_flame_graph_of_the_same_shows_both_alike() {
     );
 }
 
-/// In the format of V8, hits are those of the aggregated samples, and the times those of the timeline.
-#[test]
-fn the_times_of_a_chart_are_those_of_the_aggregated_stacks() {
-    let _machine = machine::alone();
-    let target = Target::start(machine::one_interpreter(), "alternating");
-    for options in [&["--internals"][..], &["--gil", "--no-native"]] {
-        let output = captured(&target, "cpuprofile", options);
-        let document: Value = serde_json::from_slice(&output).unwrap();
-        let number = |value: &Value| value.as_u64().unwrap();
-        let nodes = document["nodes"].as_array().unwrap().iter();
-        let hits = nodes.filter(|node| node["callFrame"]["functionName"] != "(idle)");
-        let hits = hits.map(|node| (number(&node["id"]), number(&node["hitCount"])));
-        let hits: BTreeMap<_, _> = hits.filter(|(_, hits)| *hits != 0).collect();
-        let ids = document["samples"].as_array().unwrap().iter().map(number);
-        let times = document["timeDeltas"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(number);
-        let mut shown = BTreeMap::<u64, (u64, u64)>::new();
-        for (id, time) in ids.zip(times.skip(1)) {
-            let (spans, sum) = shown.entry(id).or_default();
-            *spans += 1;
-            *sum += time;
-        }
-        assert!(
-            hits.len() > 1 && hits.values().sum::<u64>() > 200,
-            "{hits:?}"
-        );
-        let period = 1_000_000 / 199;
-        for (id, hits) in hits {
-            let (spans, time) = shown[&id];
-            // Each span is rounded to a microsecond, and so is the period.
-            assert!(
-                time.abs_diff(hits * period) <= spans + hits,
-                "{id}: {time} {hits}"
-            );
-        }
-    }
-}
-
-#[test]
-fn other_formats_have_the_same_chart() {
-    let _machine = machine::alone();
-    let target = Target::start(machine::one_interpreter(), "alternating");
-    let tid = target.pid().to_string();
-    let text = String::from_utf8(captured(&target, "perf-script", &["--thread", &tid])).unwrap();
+fn assert_turns_of_script(text: &str) {
     let mut functions = Vec::new();
     for record in text.split_terminator("\n\n") {
         let is_in = |function: &&str| record.contains(&format!(" {function} (/"));
@@ -175,13 +149,63 @@ fn other_formats_have_the_same_chart() {
     // Turns of about 40 samples.
     assert!(samples > 200, "{samples}");
     assert!((8..=20).contains(&functions.len()), "{functions:?}");
+}
 
-    let document: Value = serde_json::from_slice(&captured(&target, "firefox", &[])).unwrap();
-    let samples = &document["threads"][0]["samples"];
+/// The samples have a gap for each sleep.
+fn assert_sleep(samples: &Value) {
     let stacks = samples["stack"].as_array().unwrap().iter();
     let times = samples["timeDeltas"].as_array().unwrap().iter().skip(1);
     let times = times.map(|time| time.as_f64().unwrap());
     let gaps = stacks.zip(times).filter(|(stack, _)| stack.is_null());
     let long = gaps.filter(|(_, time)| *time > SLEEP - TOLERANCE).count();
     assert!((5..=9).contains(&long), "{long}");
+}
+
+/// In the format of V8, hits are those of the aggregated samples, and the times those of the timeline.
+#[test]
+fn the_times_of_a_chart_are_those_of_the_aggregated_stacks() {
+    let _machine = machine::alone();
+    let target = Target::start(machine::one_interpreter(), "alternating");
+    let tid = target.pid().to_string();
+    let check = |options: &[&str]| {
+        let texts = captured(&target, options, &["a.cpuprofile"]);
+        assert_times(&document(&texts[0]));
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| check(&["--internals"]));
+        scope.spawn(|| check(&["--gil", "--no-native", "--thread", &tid]));
+    });
+}
+
+fn assert_times(document: &Value) {
+    let number = |value: &Value| value.as_u64().unwrap();
+    let nodes = document["nodes"].as_array().unwrap().iter();
+    let hits = nodes.filter(|node| node["callFrame"]["functionName"] != "(idle)");
+    let hits = hits.map(|node| (number(&node["id"]), number(&node["hitCount"])));
+    let hits: BTreeMap<_, _> = hits.filter(|(_, hits)| *hits != 0).collect();
+    let ids = document["samples"].as_array().unwrap().iter().map(number);
+    let times = document["timeDeltas"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(number);
+    let mut shown = BTreeMap::<u64, (u64, u64)>::new();
+    for (id, time) in ids.zip(times.skip(1)) {
+        let (spans, sum) = shown.entry(id).or_default();
+        *spans += 1;
+        *sum += time;
+    }
+    assert!(
+        hits.len() > 1 && hits.values().sum::<u64>() > 200,
+        "{hits:?}"
+    );
+    let period = 1_000_000 / 199;
+    for (id, hits) in hits {
+        let (spans, time) = shown[&id];
+        // Each span is rounded to a microsecond, and so is the period.
+        assert!(
+            time.abs_diff(hits * period) <= spans + hits,
+            "{id}: {time} {hits}"
+        );
+    }
 }

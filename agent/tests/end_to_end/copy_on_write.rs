@@ -92,7 +92,7 @@ fn assert_copies(profile: &Folded, printed: &BTreeMap<String, i64>, interpreter:
 #[test]
 fn each_function_has_the_memory_that_was_copied_for_it() {
     let _machine = machine::alone();
-    machine::for_each_kind_in_turn(|interpreter| {
+    machine::for_each_kind(|interpreter| {
         let program = Program::of(interpreter, "copying", &[]);
         let folder = TempDir::new().unwrap();
         let file = folder.path().join("copies.folded");

@@ -19,7 +19,7 @@ fn the_profile_has_the_shares_of_the_workload() {
     machine::for_each_kind(|interpreter| {
         let target = Target::start(interpreter, "cpu_split");
         let is_enough = |folded: &Folded| folded.total() >= LEAST_SAMPLES;
-        let folded = Capture::folded_until(target.pid(), "-d 6 -r 997", is_enough);
+        let folded = Capture::folded_until(target.pid(), "-d 4 -r 997", is_enough);
         let total = folded.total();
         let counts = SHARES.map(|(function, _)| {
             let name = function_name(function, interpreter);

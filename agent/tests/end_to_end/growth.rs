@@ -124,7 +124,7 @@ fn profile(
 #[test]
 fn each_function_has_the_memory_by_which_the_process_grew() {
     let _machine = machine::alone();
-    machine::for_each_kind_in_turn(|interpreter| {
+    machine::for_each_kind(|interpreter| {
         let (profile, printed, summary) = profile(interpreter, "growing", &[]);
         let name = &interpreter.name;
         printed.assert_in(&profile, &FUNCTIONS, name);
@@ -152,7 +152,7 @@ fn each_function_has_the_memory_by_which_the_process_grew() {
 
 #[test]
 fn arrays_of_numpy_and_frames_of_pandas_have_their_memory() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let interpreter = interpreters::named("3.12").unwrap();
     let packages = python_packages(&interpreter, "pandas", &PACKAGES);
     let arguments = [packages.to_str().unwrap()];

@@ -99,7 +99,7 @@ fn assert_memory(interpreter: &Interpreter, arguments: &[&str], expected: &[Expe
 #[test]
 fn what_is_kept_is_in_use_and_what_was_held_is_at_the_peak() {
     let _machine = machine::alone();
-    machine::for_each_kind_in_turn(|interpreter| {
+    machine::for_each_kind(|interpreter| {
         assert_memory(interpreter, &[], &ALONE);
     });
 }

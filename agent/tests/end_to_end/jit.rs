@@ -79,7 +79,7 @@ const NUMBA: [&str; 3] = ["numba==0.68.1", "llvmlite==0.50.0", "numpy==2.5.5"];
 /// LLVM registers it for debuggers.
 #[test]
 fn code_of_numba_has_the_names_of_its_functions() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let interpreter = interpreters::named("3.12").unwrap();
     let packages = python_packages(&interpreter, "numba", &NUMBA);
     let environment = [("PYTHONPATH", packages.to_str().unwrap())];
@@ -102,7 +102,7 @@ fn code_of_numba_has_the_names_of_its_functions() {
 /// What LLVM registers ends with the memory of its process, and so does the way to the file of a perf map.
 #[test]
 fn code_of_programs_that_have_ended_has_the_names_of_its_functions() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let interpreter = interpreters::named("3.12").unwrap();
     let python = interpreter.path.to_str().unwrap();
     let packages = python_packages(&interpreter, "numba", &NUMBA);

@@ -1,6 +1,6 @@
 //! Waiting for locks: for how long, for which, what that is called, and who ends the waits.
 
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, thread};
 
 use tempfile::TempDir;
 
@@ -253,20 +253,25 @@ fn the_table_says_who_waits_for_a_lock_and_who_releases_it() {
 fn a_deadlock_is_a_line_that_names_the_threads_and_their_locks() {
     let _machine = machine::shared();
     machine::for_each_that(has_thread_names, |interpreter| {
-        for (workload, class) in [
-            ("deadlock", "RLock"),
-            ("plain_deadlock", "Lock"),
-            ("deadlock_of_entries", "RLock"),
-        ] {
-            let target = Target::start(interpreter, workload);
-            let pid = target.pid().to_string();
-            let capture = Capture::run(&["lock", "--pid", &pid, "-d", "1"]);
-            capture.assert_success();
-            let table = String::from_utf8(capture.output).unwrap();
-            // As entries of a dictionary of another object they have other names.
-            let table = table.replace("locks[\"", "").replace("\"]", "");
-            assert_names_deadlock(&table, class);
-        }
+        // All wait, and take no CPU time.
+        thread::scope(|scope| {
+            for (workload, class) in [
+                ("deadlock", "RLock"),
+                ("plain_deadlock", "Lock"),
+                ("deadlock_of_entries", "RLock"),
+            ] {
+                scope.spawn(move || {
+                    let target = Target::start(interpreter, workload);
+                    let pid = target.pid().to_string();
+                    let capture = Capture::run(&["lock", "--pid", &pid, "-d", "1"]);
+                    capture.assert_success();
+                    let table = String::from_utf8(capture.output).unwrap();
+                    // As entries of a dictionary of another object they have other names.
+                    let table = table.replace("locks[\"", "").replace("\"]", "");
+                    assert_names_deadlock(&table, class);
+                });
+            }
+        });
     });
 }
 

@@ -1,8 +1,8 @@
 //! The machine: what the tests require of it, and how they share it.
 //!
 //! Invariants: a test that measures shares, counts, times or costs, that looks at the whole host, or that
-//! changes it, runs [`alone`]; one that only looks at contents has the machine [`shared`] with another of its
-//! kind. A test of several interpreters reports which of them failed.
+//! changes it, runs [`alone`]; one that only looks at contents, or at amounts that are the same however long it takes, has
+//! the machine [`shared`] with another of its kind. A test of several interpreters reports which of them failed.
 
 use std::{
     sync::{Mutex, OnceLock},
@@ -128,6 +128,16 @@ pub(crate) fn for_each_named(names: &[&str], check: impl Fn(&Interpreter) + Sync
 /// The same with one interpreter of each kind.
 pub(crate) fn for_each_kind(check: impl Fn(&Interpreter) + Sync) {
     in_parallel(AT_ONCE, &named(&KINDS), check);
+}
+
+/// The same with those of them that satisfy a predicate.
+pub(crate) fn for_each_kind_that(
+    predicate: impl Fn(&Interpreter) -> bool,
+    check: impl Fn(&Interpreter) + Sync,
+) {
+    let selected =
+        |interpreter: &Interpreter| KINDS.contains(&&*interpreter.name) && predicate(interpreter);
+    in_parallel(AT_ONCE, &that(selected), check);
 }
 
 /// The same, one after the other.

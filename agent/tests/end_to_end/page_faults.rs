@@ -116,7 +116,7 @@ fn names<'a>(
 #[test]
 fn a_capture_has_the_page_faults_of_each_function() {
     let _machine = machine::alone();
-    machine::for_each_kind_in_turn(|interpreter| {
+    machine::for_each_kind(|interpreter| {
         let folder = TempDir::new().unwrap();
         let file = folder.path().join("profile.pb.gz");
         let program = Program::of(interpreter, "fresh_pages", &[]);

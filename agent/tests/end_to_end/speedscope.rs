@@ -127,7 +127,7 @@ fn speedscope_reads_captures() {
 
 #[test]
 fn speedscope_has_the_threads_of_its_own_format() {
-    let _machine = machine::alone();
+    let _machine = machine::shared();
     let target = Target::start(machine::one_interpreter(), "threads");
     let pid = target.pid().to_string();
     let threads = target.threads();

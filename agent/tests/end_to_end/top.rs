@@ -42,7 +42,7 @@ fn the_table_has_the_shares_of_the_workload() {
     let _machine = machine::alone();
     machine::for_each_kind(|interpreter| {
         let target = Target::start(interpreter, "cpu_split");
-        let options = format!("-n 1 -d 6 -r 997 --no-native --pid {}", target.pid());
+        let options = format!("-n 1 -d 4 -r 997 --no-native --pid {}", target.pid());
         let table = table(&options);
         let shares = SHARES.map(|(function, share)| {
             let name = function_name(function, interpreter);

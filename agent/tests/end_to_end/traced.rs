@@ -162,7 +162,7 @@ impl Traced {
 #[test]
 fn waits_of_fifty_microseconds_and_of_five_seconds_are_as_long_as_they_are() {
     let _machine = machine::alone();
-    machine::for_each_kind_in_turn(|interpreter| {
+    machine::for_each_kind(|interpreter| {
         let traced = capture(interpreter, "0");
         traced.compare(&interpreter.name, 1);
         let is_incomplete = |frame: &Frame| frame.name.starts_with("[incomplete");
