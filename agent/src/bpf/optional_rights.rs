@@ -1,8 +1,8 @@
 //! Capabilities without which the agent works, and what profiles lack then.
 
-use std::fs;
-
 use rustix::thread::{CapabilitySet, capabilities};
+
+use super::rights::{kptr_restrict, paranoid_level};
 
 /// What decides whether `/proc/kallsyms` shows addresses (`kallsyms_show_value` of the kernel).
 #[derive(Clone, Copy, Debug)]
@@ -20,11 +20,7 @@ pub fn missing_rights(with_native: bool) -> Vec<String> {
     let Ok(sets) = capabilities(None) else {
         return Vec::new();
     };
-    let number = |name: &str| {
-        let text = fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?;
-        text.trim().parse().ok()
-    };
-    let symbols = number("kptr_restrict").zip(number("perf_event_paranoid"));
+    let symbols = kptr_restrict().zip(paranoid_level());
     let symbols = symbols.map(|(kptr_restrict, paranoid)| KernelSymbols {
         kptr_restrict,
         paranoid,

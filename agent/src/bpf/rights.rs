@@ -72,8 +72,17 @@ fn change(change: impl FnOnce(&mut CapabilitySets)) -> io::Result<()> {
 }
 
 /// `kernel.perf_event_paranoid`.
-fn paranoid_level() -> Option<i32> {
-    let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?;
+pub(super) fn paranoid_level() -> Option<i32> {
+    level("perf_event_paranoid")
+}
+
+/// `kernel.kptr_restrict`.
+pub(super) fn kptr_restrict() -> Option<i32> {
+    level("kptr_restrict")
+}
+
+fn level(name: &str) -> Option<i32> {
+    let level = fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?;
     level.trim().parse().ok()
 }
 
