@@ -14,6 +14,8 @@
 //! or in an error.
 
 mod exporters;
+#[cfg(test)]
+pub(crate) mod fixtures;
 mod http_server;
 mod keys;
 mod kubernetes;

@@ -90,21 +90,8 @@ fn keep<T: Clone + PartialEq>(running: &T, next: &mut T) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
-    use crate::config::Sources;
-
-    fn config(text: &str) -> Config {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), text).unwrap();
-        let config = Config::read(&Sources {
-            file: Some(file.path().to_owned()),
-            folder: "/var/lib/agent".into(),
-            ..Sources::default()
-        });
-        config.unwrap()
-    }
+    use crate::config::fixtures::config;
 
     #[test]
     fn what_needs_a_restart_is_said_at_each_reload_until_there_is_one() {

@@ -25,8 +25,8 @@ const TOLERANCE: f64 = 0.02;
 /// or the processor is idle.
 const PER_SWITCH: f64 = 5e-6;
 
-/// Of captures, of which so many must be within the tolerance before as many are not: the median of one less than twice
-/// as many is.
+/// So many captures decide, by being within the tolerance or not: then the median of three, one less than twice as many, is
+/// known.
 const CAPTURES: usize = 2;
 
 /// Interval between readings of the scheduler's statistics.

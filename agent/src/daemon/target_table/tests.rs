@@ -1,20 +1,11 @@
-use std::fs;
-
 use super::{SHORT_LIVED, TargetTable};
-use crate::config::{Config, Sources};
+use crate::config::fixtures::config;
 
 /// A process that the table does not have.
 const UNKNOWN: u32 = 4711;
 
 fn table(selection: &str) -> TargetTable {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    fs::write(file.path(), selection).unwrap();
-    let config = Config::read(&Sources {
-        file: Some(file.path().to_owned()),
-        folder: "/var/lib/agent".into(),
-        ..Sources::default()
-    });
-    TargetTable::new(&config.unwrap())
+    TargetTable::new(&config(selection))
 }
 
 fn service(selection: &str) -> Option<String> {
