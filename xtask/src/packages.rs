@@ -72,5 +72,7 @@ fn apt_get() -> Result<Command> {
     // Through env, because sudo drops variables.
     let mut command = as_root(env, true)?;
     command.arg("DEBIAN_FRONTEND=noninteractive").arg(apt);
+    // Another process may install something, as a test beside this one.
+    command.args(["-o", "DPkg::Lock::Timeout=300"]);
     Ok(command)
 }

@@ -3,12 +3,12 @@
 use std::env::{self, consts::ARCH};
 use std::path::Path;
 use std::process::Command;
-use std::{slice, thread};
+use std::{iter, slice, thread};
 
 use anyhow::{Context as _, Result, bail};
 use xtask::interpreters::{self, Available, Interpreter};
 use xtask::paths;
-use xtask::process::{cargo, find_program, is_root, run};
+use xtask::process::{cargo, find_program, is_root, output, run};
 use xtask::vm::{self, Kernel};
 
 use super::{NamedCheck, Results, setup, soak};
@@ -30,8 +30,11 @@ const PROFILING: &str = "end_to_end";
 /// are to be there at the same time.
 const PROFILING_THREADS: &str = "--test-threads=512";
 
+/// The program with the test of the package, which spends minutes in a virtual machine.
+const OF_PACKAGE: &str = "package";
+
 /// All other programs of tests, by their names.
-const OTHERS: [&str; 2] = ["[!e]*", "e[!n]*"];
+const OTHERS: [&str; 3] = ["[!ep]*", "e[!n]*", "p[!a]*"];
 
 /// A check of the agent on a kernel, with these interpreters.
 type KernelCheck = fn(Kernel, &Path, &[Interpreter]) -> Result<()>;
@@ -152,6 +155,11 @@ pub(crate) fn all(results: &mut Results, kernels: &[Kernel], available: Availabl
     // The tests have made and run it.
     let agent = paths::agent_binary();
     soak::check(results, &agent);
+    let package: NamedCheck<'_> = {
+        let interpreters = &interpreters;
+        let check = move || test_of_package(interpreters);
+        (OF_PACKAGE.to_owned(), Box::new(check))
+    };
     let on_kernels = ON_KERNELS.iter().flat_map(|(name, check)| {
         let (agent, interpreters) = (&agent, &interpreters);
         kernels.iter().map(move |&kernel| -> NamedCheck<'_> {
@@ -159,8 +167,22 @@ pub(crate) fn all(results: &mut Results, kernels: &[Kernel], available: Availabl
             (format!("linux_{kernel}{name}"), Box::new(run))
         })
     });
-    results.check_together("other kernels", MACHINES, on_kernels.collect());
+    // The longest one first.
+    let in_machines = iter::once(package).chain(on_kernels).collect();
+    results.check_together("virtual machines", MACHINES, in_machines);
     Ok(())
+}
+
+/// Runs the test of the package, and prints what it did only where it fails.
+fn test_of_package(interpreters: &[Interpreter]) -> Result<()> {
+    let mut test = on_host(interpreters)?;
+    test.args(["--package", "agent", "--test", OF_PACKAGE]);
+    let output = output(&mut test)?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    if output.status.success() && !printed.contains("test result: ok. 0 passed") {
+        return Ok(());
+    }
+    bail!("{printed}{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Runs the tests that need no other programs, and one capture with the distribution's interpreter.
@@ -219,7 +241,7 @@ fn beside<T>(first: fn() -> Result<()>, second: fn() -> Result<T>) -> Result<T> 
 
 #[cfg(test)]
 mod tests {
-    use super::{CAPTURE, NEEDS};
+    use super::{CAPTURE, NEEDS, OF_PACKAGE, OTHERS, PROFILING};
     use std::{fs, path::Path};
 
     /// Whether a program with several files has the test, or one of a single file has it, where its
@@ -238,6 +260,34 @@ mod tests {
                 function.is_empty() || source.contains(&format!("fn {function}("))
             })
         })
+    }
+
+    #[test]
+    fn every_program_of_tests_is_run_once() {
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let tests = workspace.join("agent/tests");
+        assert!(tests.join(format!("{OF_PACKAGE}.rs")).exists());
+        assert!(tests.join(PROFILING).join("main.rs").exists());
+        let of_packages = ["*/tests/*", "*/*/tests/*"].map(|it| workspace.join(it));
+        let files = of_packages
+            .iter()
+            .flat_map(|it| glob::glob(&it.to_string_lossy()).unwrap());
+        for file in files.map(Result::unwrap) {
+            let is_program = file.extension().is_some_and(|it| it == "rs");
+            if !is_program && !file.join("main.rs").exists() {
+                continue;
+            }
+            let name = file.file_stem().unwrap().to_str().unwrap();
+            let matches = |pattern: &&str| glob::Pattern::new(pattern).unwrap().matches(name);
+            let among_others = OTHERS.iter().filter(|pattern| matches(pattern)).count();
+            let is_alone = name == OF_PACKAGE || name == PROFILING;
+            assert_eq!(
+                among_others + usize::from(is_alone),
+                1,
+                "{}",
+                file.display()
+            );
+        }
     }
 
     #[test]
