@@ -131,6 +131,11 @@ impl ThreadVisits {
         self.knows_preempted
     }
 
+    /// As how many visits, one after another, it takes to visit so many threads [again](Self::visit_noted).
+    pub fn visits_of_proof(&self, threads: usize) -> usize {
+        self.visited.min(threads * VISITS_PER_LINK)
+    }
+
     /// Visits every thread.
     ///
     /// # Errors

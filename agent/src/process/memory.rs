@@ -109,6 +109,12 @@ impl Memory {
         read.map_err(|_| MemoryReadError::Unmapped)
     }
 
+    /// Those of some addresses, which must ascend, whose pages are in memory or in swap space.
+    pub fn resident_ones(&self, addresses: &[u64]) -> Vec<u64> {
+        let pages = self.pages.as_ref();
+        pages.map_or_else(Vec::new, |pages| pages.resident_ones(addresses))
+    }
+
     fn read_by_helper(
         &self,
         mut address: u64,

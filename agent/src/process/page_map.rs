@@ -14,6 +14,9 @@ const RESIDENT: u64 = 1 << 63 | 1 << 62;
 /// Pages whose state is read at once.
 const PAGES: usize = 16;
 
+/// The states of pages that are less far apart than this are read at once, with those in between.
+const NEAR: u64 = 16;
+
 /// The state of the pages of the program that a process runs when this is opened.
 #[derive(Debug)]
 pub struct PageMap(File);
@@ -66,6 +69,32 @@ impl PageMap {
         }
         true
     }
+
+    /// Those of some addresses, which must ascend, whose pages are known to be.
+    pub(super) fn resident_ones(&self, addresses: &[u64]) -> Vec<u64> {
+        let number = |address: &u64| address / page_size() as u64;
+        let is_near = |one: &u64, next: &u64| number(next).saturating_sub(number(one)) < NEAR;
+        let mut resident = Vec::with_capacity(addresses.len());
+        let mut entries = Vec::new();
+        for near in addresses.chunk_by(is_near) {
+            let (Some(first), Some(last)) = (near.first().map(number), near.last().map(number))
+            else {
+                continue;
+            };
+            let count = usize::try_from(last.saturating_sub(first)).unwrap_or(0) + 1;
+            entries.resize(8 * count, 0);
+            if self.0.read_exact_at(&mut entries, first * 8).is_err() {
+                continue;
+            }
+            let (entries, _) = entries.as_chunks();
+            let is_there = |address: &&u64| {
+                let index = usize::try_from(number(address) - first).unwrap_or(usize::MAX);
+                entries.get(index).copied().is_some_and(is_resident)
+            };
+            resident.extend(near.iter().filter(is_there));
+        }
+        resident
+    }
 }
 
 fn is_resident(entry: [u8; 8]) -> bool {
@@ -81,7 +110,9 @@ pub fn resident_pages(pid: u32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::id;
+    use std::{process::id, ptr::null_mut};
+
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
     use super::*;
 
@@ -98,5 +129,34 @@ mod tests {
         assert!(resident_pages(id()).unwrap() > 100);
         assert_eq!(resident_pages(u32::MAX), None);
         assert!(PageMap::open(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn the_resident_ones_of_many_are_told_apart() {
+        let page = page_size();
+        // SAFETY: a new mapping that nothing else refers to.
+        let memory = unsafe {
+            let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+            mmap_anonymous(null_mut(), page * 256, protection, flags).unwrap()
+        };
+        // Else touching one makes all of them resident.
+        // SAFETY: mapped above.
+        unsafe { madvise(memory, page * 256, Advice::LinuxNoHugepage).unwrap() };
+        let base = memory as u64;
+        // Some that are near one another, and some that are not.
+        let touched = [3, 4, 10, 100, 250];
+        for number in touched {
+            // SAFETY: mapped above, and nothing refers to it.
+            unsafe { memory.cast::<u8>().add(number * page + 5).write(1) };
+        }
+        let pages = PageMap::open(id()).unwrap();
+        let at = |number: usize| base + (number * page) as u64 + 5;
+        let addresses: Vec<u64> = [8].into_iter().chain((1..=250).map(at)).collect();
+        let resident = pages.resident_ones(&addresses);
+        assert_eq!(resident, touched.map(at));
+        // SAFETY: mapped above, and nothing refers to it.
+        unsafe { munmap(memory, page * 256).unwrap() };
+        assert!(pages.resident_ones(&[]).is_empty());
+        assert!(pages.resident_ones(&[u64::MAX - 4096, u64::MAX]).is_empty());
     }
 }

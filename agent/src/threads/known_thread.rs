@@ -19,7 +19,7 @@ use super::{
 };
 
 /// A thread that was visited.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct KnownThread {
     /// What was last recorded of it.
     pub(super) visit: ThreadVisit,
@@ -27,6 +27,8 @@ pub(super) struct KnownThread {
     pub(super) read_switches: u64,
     /// Its stack, while it is proved: since then the thread did not run.
     pub(super) stack: Option<Walked>,
+    /// The pages from which its last stack was read, by number, unless there are too many.
+    pub(super) pages: Box<[u64]>,
     /// Why it waits.
     pub(super) reason: WaitReason,
     /// For how long it had not run when its stack was read, as far as that is known.
@@ -126,6 +128,7 @@ impl KnownThread {
             visit,
             read_switches: visit.switches,
             stack: None,
+            pages: Box::default(),
             reason: WaitReason::NONE,
             rest_ns: 0,
             gil: None,

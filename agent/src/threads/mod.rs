@@ -33,6 +33,7 @@ mod locks;
 mod names;
 mod outside;
 mod page_cache;
+mod page_copy;
 mod pass;
 mod passes;
 mod process;

@@ -1,26 +1,24 @@
 //! The memory of a process, read page by page and each page once.
 //!
 //! Threads of a process have much in common: the lists of thread states, code objects, and the pages in
-//! which all of that lies. A page that is not in memory is not read: to wait for it could take any time.
+//! which all of that lies. A page that is not in memory is not read: to wait for it could take any time. The pages
+//! of the last walks of the threads that are to be read are copied [before](PageCache::prefetch): their next walks
+//! mostly read the same ones.
 //!
 //! A thread that runs for some microseconds at a time would have run before its stack is walked page by page:
 //! then all pages of the walk before are copied at once, and walked when it is proved that the thread did not
 //! run meanwhile.
 //!
 //! Invariants: what is kept is bounded, and is from one moment: it is [cleared](PageCache::clear) before
-//! stacks are read whose proofs begin later; nothing is added to a [snapshot](PageCache::take_snapshot).
+//! stacks are read whose proofs begin later, and pages are copied before they are wanted only after that; nothing is added to a [snapshot](PageCache::take_snapshot).
 
-use std::{
-    cell::{Cell, RefCell},
-    collections::HashMap,
-};
+use std::cell::{Cell, RefCell};
 
 use agent_common::memory::{Fault, UserAddr, UserMemory};
+use foldhash::HashMap;
 
+use super::page_copy::{self, PAGE, Page};
 use crate::process::Process;
-
-/// Bytes that are read at once.
-const PAGE: usize = 4096;
 
 /// Most pages that are kept.
 const MAX_PAGES: usize = 2048;
@@ -28,11 +26,11 @@ const MAX_PAGES: usize = 2048;
 /// Most pages of a snapshot.
 const MAX_SNAPSHOT: usize = 128;
 
+/// Most times that pages are copied before they are wanted: one that cannot be read ends a copy.
+const MAX_COPIES: usize = 4;
+
 /// Most changes from one page to another that are noted in a walk.
 const MAX_WANTED: usize = 4096;
-
-/// The contents of a page.
-type Page = Box<[u8; PAGE]>;
 
 /// The memory of a process.
 #[derive(Debug)]
@@ -98,39 +96,43 @@ impl PageCache {
         self.clear();
         self.is_frozen.set(true);
         let numbers = numbers.get(..MAX_SNAPSHOT).unwrap_or(numbers);
-        let mut contents: Vec<Page> = numbers.iter().map(|_| Box::new([0; PAGE])).collect();
-        let local: Vec<_> = contents
-            .iter_mut()
-            .map(|page| libc::iovec {
-                iov_base: page.as_mut_ptr().cast(),
-                iov_len: PAGE,
-            })
-            .collect();
-        let remote: Vec<_> = numbers
-            .iter()
-            .map(|number| libc::iovec {
-                iov_base: std::ptr::without_provenance_mut(
-                    usize::try_from(number.saturating_mul(PAGE as u64)).unwrap_or(usize::MAX),
-                ),
-                iov_len: PAGE,
-            })
-            .collect();
-        let pid = libc::pid_t::try_from(self.process.pid()).unwrap_or(0);
-        // SAFETY: the local pages are valid for writes of their sizes; the kernel checks the others.
-        let copied = unsafe {
-            libc::process_vm_readv(
-                pid,
-                local.as_ptr(),
-                local.len() as libc::c_ulong,
-                remote.as_ptr(),
-                remote.len() as libc::c_ulong,
-                0,
-            )
-        };
-        let whole = usize::try_from(copied).unwrap_or(0) / PAGE;
-        let contents = contents.into_iter().map(Some).take(whole);
-        let pages = numbers.iter().copied().zip(contents);
+        let contents = page_copy::copy(&self.process, numbers);
+        let pages = numbers.iter().copied().zip(contents.into_iter().map(Some));
         self.pages.borrow_mut().extend(pages);
+    }
+
+    /// Copies all of these pages at once that are resident, which takes a fraction of the time in which they are read one
+    /// by one. Any other one is read when it is wanted.
+    pub(super) fn prefetch(&self, mut numbers: Vec<u64>) {
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers.truncate(page_copy::MAX_PAGES);
+        let size = PAGE as u64;
+        for number in &mut numbers {
+            *number = number.saturating_mul(size);
+        }
+        let Ok(memory) = self.process.memory() else {
+            return;
+        };
+        let mut numbers = memory.resident_ones(&numbers);
+        for address in &mut numbers {
+            *address /= size;
+        }
+        let mut copied = Vec::with_capacity(numbers.len());
+        let mut rest = numbers.as_slice();
+        for _ in 0..MAX_COPIES {
+            let contents = page_copy::copy(&self.process, rest);
+            let (done, left) = rest.split_at(contents.len());
+            copied.extend(done.iter().copied().zip(contents.into_iter().map(Some)));
+            // The first one cannot be copied, or all are.
+            rest = left.get(1..).unwrap_or_default();
+            if rest.is_empty() {
+                break;
+            }
+        }
+        if self.is_alive() {
+            self.pages.borrow_mut().extend(copied);
+        }
     }
 
     /// Copies what the page of `address` has from there on; returns how many bytes.
@@ -214,6 +216,27 @@ mod tests {
         assert_eq!(read(&mut into), Ok(()));
         assert!(into.iter().all(|byte| *byte == 8));
         assert!(pages.is_alive());
+    }
+
+    #[test]
+    fn pages_that_were_copied_before_are_not_read_again() {
+        let mut bytes = vec![7_u8; 6 * PAGE];
+        let pages = PageCache::new(Process::open(std::process::id()).unwrap());
+        let number = bytes.as_ptr().addr() as u64 / PAGE as u64;
+        // In any order, and with some that are not there.
+        let all = [1, 3, 2, 5].map(|page| number + page);
+        pages.prefetch([&all[..], &[0, 1, u64::MAX, all[0]]].concat());
+        bytes.fill(8);
+        for (page, byte) in [(1, 7), (2, 7), (3, 7), (4, 8), (5, 7)] {
+            let address = UserAddr((number + page) * PAGE as u64);
+            let expected = u64::from_ne_bytes([byte; 8]);
+            assert_eq!(pages.word(address), Ok(expected), "{page}");
+        }
+        assert!(pages.word(UserAddr(8)).is_err());
+        pages.clear();
+        pages.prefetch(vec![0]);
+        let first = UserAddr(all[0] * PAGE as u64);
+        assert_eq!(pages.word(first), Ok(u64::from_ne_bytes([8; 8])));
     }
 
     #[test]

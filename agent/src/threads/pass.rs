@@ -87,6 +87,8 @@ pub(super) struct Passer {
     pass: u64,
     /// Known threads that it has visited.
     visited: usize,
+    /// Stacks that are read before they are proved; 0 before the first pass.
+    chunk: usize,
     /// Whether it looks at who holds the GIL.
     with_gil: bool,
     /// How it names the locks for which threads wait, if it looks at them.
@@ -112,6 +114,7 @@ impl Passer {
             resend_before_ns: 0,
             pass: 0,
             visited: 0,
+            chunk: 0,
             with_gil: settings.with_gil,
             locks: settings.locks,
             records: settings.records.clone(),

@@ -81,6 +81,15 @@ impl Visits {
         }
     }
 
+    /// What a proof of so many stacks takes: as long as so many visits of threads one after another; 0 where it takes no less
+    /// to prove each by itself.
+    pub(super) fn visits_of_proof(&self, stacks: usize) -> usize {
+        match self {
+            Self::Bpf(visits) => visits.visits_of_proof(stacks),
+            Self::Outside(_) => 0,
+        }
+    }
+
     /// Visits every thread.
     ///
     /// # Errors

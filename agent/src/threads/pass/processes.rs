@@ -10,7 +10,7 @@ use crate::{
 
 /// Most processes that are open after a pass: each takes five file descriptors. One whose threads do not run
 /// need not be.
-const MAX_OPEN: usize = 64;
+pub(super) const MAX_OPEN: usize = 64;
 
 /// Most that are open in the middle of a pass.
 const MAX_OPEN_IN_PASS: usize = 4 * MAX_OPEN;

@@ -7,7 +7,7 @@ use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use agent_common::{record::WaitReason, visit::ThreadVisit};
 
-use super::{PassError, Passer, changed::Changed, reading::Read};
+use super::{PassError, Passer, changed::Changed, processes::MAX_OPEN, reading::Read};
 use crate::{
     bpf::monotonic_ns,
     threads::{
@@ -19,9 +19,17 @@ use crate::{
     },
 };
 
-/// Stacks that are read before they are proved, at the first attempt. Most threads wait for long; one that
-/// ran meanwhile is read again on its own.
-const CHUNK: usize = 32;
+/// The fewest and the most stacks that are read before they are proved, at the first attempt. A proof may visit every
+/// thread of the host, so the more stacks it is for the better; but the longer it takes to read them, the more threads run
+/// meanwhile.
+const MIN_CHUNK: usize = 32;
+const MAX_CHUNK: usize = 256;
+
+/// So many threads are visited in the time in which a stack is read again on its own, of a thread that ran meanwhile.
+const VISITS_PER_AGAIN: usize = 200;
+
+/// Most pages of a walk that are remembered. One that takes more has mostly described new code, which the next one need not.
+const MAX_PAGES: usize = 32;
 
 /// Times that the stack of a thread that runs for short times is read again.
 const ATTEMPTS: usize = 6;
@@ -45,11 +53,21 @@ impl Passer {
         changed: &[Changed],
         deadline: Instant,
     ) -> Result<(), PassError> {
-        let most_chunks = self.shared.visits().most_chunks();
+        self.chunk = self.chunk.max(MIN_CHUNK);
+        let visits = self.shared.visits();
+        let least = changed.len() / visits.most_chunks();
+        let of_proof = visits.visits_of_proof(self.chunk);
+        drop(visits);
+        let fair = of_proof.div_ceil(VISITS_PER_AGAIN);
         let mut again = Vec::new();
-        for chunk in changed.chunks(CHUNK.max(changed.len() / most_chunks)) {
+        let mut rest = changed;
+        while !rest.is_empty() {
+            let (chunk, after) = rest.split_at(self.chunk.max(least).min(rest.len()));
+            rest = after;
             if Instant::now() < deadline {
-                self.read_chunk(chunk, &mut again)?;
+                let before = again.len();
+                self.read_chunk(chunk, deadline, &mut again)?;
+                self.chunk = next_chunk(self.chunk, chunk.len(), again.len() - before, fair);
             } else {
                 for changed in chunk {
                     self.put_off(changed.visit.tid);
@@ -66,17 +84,27 @@ impl Passer {
         Ok(())
     }
 
-    /// Reads and proves some stacks; those of threads that ran meanwhile are to be read again.
-    fn read_chunk(&mut self, chunk: &[Changed], again: &mut Vec<Again>) -> Result<(), PassError> {
+    /// Reads and proves some stacks, as many as there is time for; those of threads that ran meanwhile are to be read again.
+    fn read_chunk(
+        &mut self,
+        chunk: &[Changed],
+        deadline: Instant,
+        again: &mut Vec<Again>,
+    ) -> Result<(), PassError> {
         self.shared.visits().begin_chunk()?;
         for changed in chunk {
             if let Some(process) = self.processes.get(&changed.visit.tgid) {
                 process.memory.clear();
             }
         }
+        self.prefetch(chunk)?;
         let mut walked = HashMap::with_capacity(chunk.len());
         for changed in chunk {
             let visit = changed.visit;
+            if Instant::now() >= deadline {
+                self.put_off(visit.tid);
+                continue;
+            }
             if let Some(known) = self.threads.get_mut(&visit.tid) {
                 known.reset();
             }
@@ -115,6 +143,28 @@ impl Passer {
         Ok(())
     }
 
+    /// Copies what the last walks of some threads have read.
+    fn prefetch(&mut self, chunk: &[Changed]) -> Result<(), PassError> {
+        let mut wanted: HashMap<u32, Vec<u64>> = HashMap::new();
+        for Changed { visit, .. } in chunk {
+            if let Some(known) = self.threads.get(&visit.tid)
+                && !known.pages.is_empty()
+                && (wanted.len() < MAX_OPEN || wanted.contains_key(&visit.tgid))
+            {
+                wanted.entry(visit.tgid).or_default().extend(&known.pages);
+            }
+        }
+        for (tgid, pages) in wanted {
+            let shared = Arc::clone(&self.shared);
+            shared.read(self.turn, tgid, || {
+                self.open_process(tgid)?;
+                self.processes.get(&tgid)?.memory.prefetch(pages);
+                Some(())
+            })?;
+        }
+        Ok(())
+    }
+
     /// Reads the stack of a thread again that runs for short times: as a copy of the pages of its last
     /// walk, which is walked when it is proved.
     ///
@@ -123,7 +173,9 @@ impl Passer {
     fn read_again(&mut self, mut again: Again) -> Result<(), PassError> {
         let Again { tgid, tid, .. } = again;
         // It may have been closed to read others.
-        if self.open_process(tgid).is_none() {
+        let shared = Arc::clone(&self.shared);
+        let opened = shared.read(self.turn, tgid, || self.open_process(tgid))?;
+        if opened.is_none() {
             self.give_up(tid);
             return Ok(());
         }
@@ -228,6 +280,11 @@ impl Passer {
         if let Some(known) = self.threads.get_mut(&tid) {
             known.gil = read.gil;
             known.rest_ns = read.rest_ns;
+            known.pages = if read.pages.len() > MAX_PAGES {
+                Box::default()
+            } else {
+                read.pages.as_slice().into()
+            };
             known.lock = lock.as_ref().map_or(0, |lock| lock.hash);
             let is_named = !read.lock.is_some_and(FoundLock::is_deferred);
             let now_ns = monotonic_ns();
@@ -261,5 +318,39 @@ impl Passer {
         if let Some(known) = self.threads.get_mut(&tid) {
             known.stack = None;
         }
+    }
+}
+
+/// How many stacks are read before they are proved, after so many of which some were of threads that `ran` meanwhile.
+///
+/// `fair`: so many are read again in the time that a proof takes.
+fn next_chunk(present: usize, read: usize, ran: usize, fair: usize) -> usize {
+    if ran > 2 * fair {
+        (present / 2).max(MIN_CHUNK)
+    } else if ran < fair && read >= present {
+        (present * 2).min(MAX_CHUNK)
+    } else {
+        present
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_much_time_is_spent_on_proofs_as_on_reading_again() {
+        let next = |present, read, ran| next_chunk(present, read, ran, 3);
+        assert_eq!(next(MIN_CHUNK, MIN_CHUNK, 2), 2 * MIN_CHUNK);
+        assert_eq!(next(MAX_CHUNK, MAX_CHUNK, 0), MAX_CHUNK);
+        for ran in [3, 6] {
+            assert_eq!(next(64, 64, ran), 64);
+        }
+        assert_eq!(next(64, 64, 7), MIN_CHUNK);
+        assert_eq!(next(MIN_CHUNK, MIN_CHUNK, 7), MIN_CHUNK);
+        // There were not so many, which says nothing.
+        assert_eq!(next(64, 63, 0), 64);
+        // A proof that visits nothing else.
+        assert_eq!(next_chunk(MIN_CHUNK, MIN_CHUNK, 0, 0), MIN_CHUNK);
     }
 }
