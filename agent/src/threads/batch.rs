@@ -3,7 +3,10 @@
 //! Invariant: the hashes of what was sent are kept as long as those who receive it keep it, and are
 //! bounded: what is forgotten is sent again.
 
-use std::{collections::HashSet, mem};
+use std::{
+    collections::{HashMap, HashSet},
+    mem,
+};
 
 use agent_common::record::{Sample, WantedTable};
 
@@ -40,6 +43,8 @@ pub struct Batch {
     pub lock_waits: Vec<LockWaitSample>,
     /// Threads that wait for the GIL while its holder runs.
     pub blocked: Vec<BlockedThread>,
+    /// For a snapshot: who holds the lock for which a thread waits, by the thread that waits.
+    pub lock_holders: HashMap<u32, u32>,
     /// For a snapshot: threads with a stack, which did not run when it was read.
     pub rests: Vec<Rest>,
     /// Stacks, code objects and names of threads.

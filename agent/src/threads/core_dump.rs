@@ -19,10 +19,10 @@ use agent_common::{
 use self::code::CoreCode;
 use super::{
     batch::Batch,
-    deadlocks::{DeadlockedThread, LockHolder, LockWaiter, cycles, deadlocked, lock_holders},
+    deadlocks::{DeadlockedThread, Entered, HeldLocks, LockWaiter},
     locks::{NamedLock, full_name},
     names::{self, NamedThread},
-    process::{awaited_word, system_call},
+    process::{awaited_word, entered_but, system_call},
     reason::{ThreadAtRest, descriptors::FileKind, reason},
     snapshot::{ProvedStack, SnapshotThread},
     symbols::KnownCode,
@@ -61,8 +61,6 @@ pub struct CoreThreads {
     pub threads: Vec<SnapshotThread>,
     /// Threads each of which waited for a lock that the next one held.
     pub deadlocks: Vec<Vec<DeadlockedThread>>,
-    /// Who held the lock for which a thread waited, by the thread that waited, where the lock says that.
-    pub holders: HashMap<u32, LockHolder>,
     /// Why not all stacks of Python could be found, if so.
     pub list_error: Option<ThreadListError>,
     /// `pthread_self()` and thread states of threads of Python, by their ids.
@@ -98,6 +96,7 @@ pub fn core_threads<S: Source>(
         symbols: KnownCode::of_at_most(MAX_CODE_BYTES),
         batch: Batch::default(),
         waiters: HashMap::new(),
+        entered: HashMap::new(),
     };
     let mut found = CoreThreads {
         list_error,
@@ -122,7 +121,13 @@ pub fn core_threads<S: Source>(
             found.states.insert(thread.tid, own);
         }
     }
-    (found.deadlocks, found.holders) = reader.deadlocks();
+    let holders;
+    (found.deadlocks, holders) = reader.deadlocks();
+    for thread in &mut found.threads {
+        if let Some(stack) = &mut thread.stack {
+            stack.lock_holder = holders.get(&thread.tid).copied();
+        }
+    }
     (found, reader.batch.references)
 }
 
@@ -166,8 +171,9 @@ struct Reader<'a, S> {
     code: CoreCode<'a>,
     symbols: KnownCode,
     batch: Batch,
-    /// Locks of which is known who held them, by the thread that waited.
+    /// Threads that waited for locks, and which they had entered.
     waiters: HashMap<u32, LockWaiter>,
+    entered: HashMap<u32, Entered>,
 }
 
 impl<S: Source> Reader<'_, S> {
@@ -199,6 +205,7 @@ impl<S: Source> Reader<'_, S> {
         records.send(&stack, &mut self.batch);
         let name = self.name(tid, &stack);
         self.batch.add_reference(&name);
+        self.note_entered(tid, states, &registers);
         let mut sample = stack.sample(self.core.pid(), tid, WaitReason::NONE);
         let (mut lock, mut gil_holder) = (0, None);
         if has_waited {
@@ -312,6 +319,26 @@ impl<S: Source> Reader<'_, S> {
         word_of_lock(self.core, layout, word, stack_pointer)
     }
 
+    /// Notes the locks that a thread with these states had entered.
+    fn note_entered(&mut self, tid: u32, states: &[ThreadState], registers: &Registers) {
+        let awaited = awaited_word(registers)
+            .map(|word| self.word_of_lock(states, word, registers.stack_pointer()));
+        let Some((python, state)) = self.python.as_ref().zip(states.first()) else {
+            return;
+        };
+        let scratch = self.walker.scratch();
+        let mut reader = LockReader::new(self.core, scratch, &python.target.layout);
+        let locks = entered_but(reader.entered(state.address), awaited);
+        if !locks.is_empty() {
+            let entered = Entered {
+                process: self.core.pid(),
+                switches: 0,
+                locks,
+            };
+            self.entered.insert(tid, entered);
+        }
+    }
+
     /// The name of the lock for whose word a thread waited.
     fn lock(
         &mut self,
@@ -338,7 +365,6 @@ impl<S: Source> Reader<'_, S> {
                 lock: lock.address,
                 owner: reader.owner(&lock),
                 owned: None,
-                entered: reader.entered(state),
                 name: name.clone(),
             };
             self.waiters.insert(tid, waiter);
@@ -346,8 +372,8 @@ impl<S: Source> Reader<'_, S> {
         name
     }
 
-    /// The deadlocks, and who held locks that say that.
-    fn deadlocks(&self) -> (Vec<Vec<DeadlockedThread>>, HashMap<u32, LockHolder>) {
+    /// The deadlocks, and who held the lock for which a thread waited, by the thread that waited.
+    fn deadlocks(&self) -> (Vec<Vec<DeadlockedThread>>, HashMap<u32, u32>) {
         let process = self.core.pid();
         let ids = self.tids.iter();
         let ids = ids.map(|(thread_id, tid)| ((process, *thread_id), *tid));
@@ -357,9 +383,14 @@ impl<S: Source> Reader<'_, S> {
             .iter()
             .map(|(tid, waiter)| (*tid, waiter))
             .collect();
-        let mut cycles = cycles(&waiting, &ids);
+        let locks = HeldLocks {
+            waiting,
+            entered: self.entered.iter().map(|(tid, it)| (*tid, it)).collect(),
+            ids,
+        };
+        let mut cycles = locks.cycles();
         cycles.sort_unstable();
-        let deadlocks = cycles.iter().map(|cycle| deadlocked(cycle, &waiting));
-        (deadlocks.collect(), lock_holders(&waiting, &ids))
+        let deadlocks = cycles.iter().map(|cycle| locks.deadlocked(cycle));
+        (deadlocks.collect(), locks.holders())
     }
 }

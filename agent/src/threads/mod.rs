@@ -57,7 +57,7 @@ pub use batch::{
     TracedTime,
 };
 pub use core_dump::{CoreThreads, core_threads};
-pub use deadlocks::{DeadlockedThread, Deadlocks, LockHolder};
+pub use deadlocks::{DeadlockedThread, Deadlocks};
 pub use gil_locations::GilLocations;
 pub use gil_times::GilTimes;
 pub use locks::LockNaming;

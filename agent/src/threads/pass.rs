@@ -34,7 +34,7 @@ use agent_common::{limits::MAX_KNOWN_THREADS, visit::ThreadVisit};
 use self::{away::Traced, changed::Changed, resting_threads::RestingThreads};
 use super::{
     batch::{Batch, PassTime},
-    deadlocks::LockWaiter,
+    deadlocks::{Entered, LockWaiter},
     gil::GilHolders,
     known_thread::{KnownThread, did_not_run},
     locks::LockNaming,
@@ -96,8 +96,10 @@ pub(super) struct Passer {
     records: WaitRecords,
     /// What is sampled of context switches, if they are traced.
     traced: Option<Traced>,
-    /// Threads that wait for locks of which is known who holds them.
+    /// Threads that wait for locks, if deadlocks are wanted.
     lock_waiters: HashMap<u32, LockWaiter>,
+    /// Threads that have entered locks, if that is wanted.
+    entered_locks: HashMap<u32, Entered>,
 }
 
 impl Passer {
@@ -120,6 +122,7 @@ impl Passer {
             records: settings.records.clone(),
             traced: settings.traced.clone().map(Traced::new),
             lock_waiters: HashMap::new(),
+            entered_locks: HashMap::new(),
         }
     }
 
@@ -281,6 +284,7 @@ impl Passer {
                 traced.forget(tid);
             }
             self.lock_waiters.remove(&tid);
+            self.entered_locks.remove(&tid);
             self.shared.visits().forget(tid);
             if known.is_some_and(|known| known.is_noted)
                 && let Some(mut waits) = self.shared.lock_waits()

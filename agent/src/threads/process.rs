@@ -266,13 +266,21 @@ impl VisitedProcess {
         LockReader::new(&self.memory, scratch, &interpreter.layout).owner(lock)
     }
 
-    /// The locks that a thread with this `pthread_self()` has entered by `with` statements.
-    pub(super) fn entered_locks(&self, thread_id: u64, scratch: &mut Scratch) -> Vec<EnteredLock> {
+    /// The locks that a thread with this `pthread_self()` has entered by `with` statements, but for the one for which it
+    /// waits: it has released that by itself.
+    pub(super) fn entered_locks(
+        &self,
+        registers: &Registers,
+        thread_id: u64,
+        scratch: &mut Scratch,
+    ) -> Vec<EnteredLock> {
         let state = self.states(thread_id).first().map(|it| it.address);
         let Some((interpreter, state)) = self.interpreter.as_ref().zip(state) else {
             return Vec::new();
         };
-        LockReader::new(&self.memory, scratch, &interpreter.layout).entered(state)
+        let awaited = self.awaited_lock(registers, thread_id);
+        let entered = LockReader::new(&self.memory, scratch, &interpreter.layout).entered(state);
+        entered_but(entered, awaited)
     }
 
     fn holder(&self, gil: Gil) -> HolderPointer {
@@ -330,6 +338,15 @@ impl VisitedProcess {
     pub(super) fn states(&self, thread_id: u64) -> &[ThreadState] {
         self.states.of(thread_id)
     }
+}
+
+/// Locks that a thread has entered, but for the one for whose word it waits.
+pub(super) fn entered_but(
+    mut entered: Vec<EnteredLock>,
+    awaited: Option<LockWord>,
+) -> Vec<EnteredLock> {
+    entered.retain(|lock| awaited.is_none_or(|word| !lock.is(word.address())));
+    entered
 }
 
 /// The word for which a thread waits in a call of `futex`.

@@ -106,6 +106,8 @@ pub struct ProvedStack {
     pub is_sample: bool,
     /// The lock for which it waits, by the hash of its name; 0 where it is not known.
     pub lock: u64,
+    /// The thread that held that lock, where that is known.
+    pub lock_holder: Option<u32>,
     /// The thread that held the GIL for which it waits.
     pub gil_holder: Option<u32>,
     /// For how long it has waited, where that is known.
@@ -232,6 +234,7 @@ impl Snapshot {
                 },
                 is_sample: false,
                 lock: locks.get(&key).copied().unwrap_or(0),
+                lock_holder: batch.lock_holders.get(&sample.tid).copied(),
                 gil_holder: holders.get(&key).copied(),
                 waited: waited.map(Duration::from_nanos),
                 rest,
@@ -295,6 +298,7 @@ impl Snapshot {
             sample,
             is_sample: true,
             lock: 0,
+            lock_holder: None,
             gil_holder: None,
             waited: None,
             rest: None,
@@ -353,6 +357,7 @@ impl ProvedStack {
             sample: Sample { value: 1, ..sample },
             is_sample: false,
             lock,
+            lock_holder: None,
             gil_holder,
             waited: None,
             rest: None,
@@ -395,6 +400,14 @@ impl State {
             seen,
         });
         thread.seen = seen;
+        if let Some((known, new)) = thread.stack.as_mut().zip(stack)
+            && new.rest.is_some()
+            && known.rest == new.rest
+            && known.lock == new.lock
+        {
+            // Of the same wait; a holder may be proved later than who waits.
+            known.lock_holder = known.lock_holder.or(new.lock_holder);
+        }
         if let Some(stack) = stack
             && thread
                 .stack

@@ -94,7 +94,6 @@ pub(super) fn run(options: &CoreOptions) -> Result<ExitCode> {
     let CoreThreads {
         threads,
         deadlocks,
-        holders,
         list_error,
         states,
     } = threads;
@@ -105,7 +104,6 @@ pub(super) fn run(options: &CoreOptions) -> Result<ExitCode> {
         profile,
         threads,
         deadlocks,
-        holders,
         processes: HashMap::from([(
             core.pid(),
             FoundProcess {

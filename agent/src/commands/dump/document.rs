@@ -101,7 +101,7 @@ pub(super) struct DumpedThread {
     pub(super) waiting_ms: Option<f64>,
     /// The lock for which it waits, where its name is known.
     pub(super) lock: Option<String>,
-    /// The thread that holds this lock, where the lock says that.
+    /// The thread that holds this lock, where that is known.
     pub(super) lock_holder: Option<u32>,
     /// Whether it waits for work.
     pub(super) idle: bool,
@@ -257,12 +257,7 @@ fn dumped_thread(
             .and_then(|(proved, _)| proved.waited)
             .map(milliseconds),
         lock: markers.lock.map(str::to_owned),
-        // By its last stack, which may be of another wait.
-        lock_holder: capture
-            .holders
-            .get(&tid)
-            .filter(|holder| markers.lock == Some(&*holder.lock))
-            .map(|holder| holder.tid),
+        lock_holder: stack.and_then(|(proved, _)| proved.lock_holder),
         idle: stack.is_some_and(|(_, sample)| is_idle(profile, sample)),
         holds_gil: stack
             .filter(|(proved, _)| capture.has_gil && proved.knows_state())

@@ -19,7 +19,7 @@ use crate::{
     python::{Interpreter, remote::locals::FrameVariables},
     session::{EndReason, Examinations, Observer, Origin, SampleTimes, Settings},
     targets::{examiner::Finding, labels::metadata::MetadataOptions},
-    threads::{DeadlockedThread, Deadlocks, LockHolder, Snapshot, SnapshotThread, WaitRecords},
+    threads::{DeadlockedThread, Deadlocks, Snapshot, SnapshotThread, WaitRecords},
 };
 
 /// Samples per second of a thread that runs.
@@ -45,8 +45,6 @@ pub(super) struct Capture {
     /// All threads, also those without a stack.
     pub(super) threads: Vec<SnapshotThread>,
     pub(super) deadlocks: Vec<Vec<DeadlockedThread>>,
-    /// Who holds the lock for which a thread waits, by the thread that waits, where the lock says that.
-    pub(super) holders: HashMap<u32, LockHolder>,
     pub(super) processes: HashMap<u32, FoundProcess>,
     /// The variables of threads, or why there are none, by process and thread; with `--locals`.
     pub(super) variables: HashMap<(u32, u32), Result<Vec<FrameVariables>, String>>,
@@ -193,7 +191,6 @@ impl Ended {
             threads: threads_of(&snapshot, &pids, self.reason)?,
             profile,
             deadlocks: deadlocks.all(),
-            holders: deadlocks.holders(),
             processes: processes.0,
             variables: self.variables,
             duration: self.duration,

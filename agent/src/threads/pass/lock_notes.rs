@@ -10,7 +10,7 @@ use agent_common::{maps::LockWait, record::WaitReason, visit::ThreadVisit};
 
 use super::{PassError, Passer, reading::Read};
 use crate::threads::{
-    deadlocks::{LockWaiter, ThreadIds},
+    deadlocks::{Entered, HeldLocks, LockWaiter, ThreadIds},
     known_thread::Shown,
     locks::FoundLock,
 };
@@ -45,7 +45,12 @@ impl Passer {
     }
 
     /// Notes for which lock a thread was proved to wait, and which it has.
-    pub(super) fn note_lock_waiter(&mut self, tid: u32, read: &Read, name: Option<&str>) {
+    pub(super) fn note_held_locks(&mut self, tid: u32, read: &Read, name: Option<&str>) {
+        if read.entered.locks.is_empty() {
+            self.entered_locks.remove(&tid);
+        } else {
+            self.entered_locks.insert(tid, read.entered.clone());
+        }
         let Some(waiter) = read.lock_waiter.clone() else {
             self.lock_waiters.remove(&tid);
             return;
@@ -82,9 +87,31 @@ impl Passer {
         if let Some(deadlocks) = &self.records.deadlocks
             && !waiting.is_empty()
         {
-            deadlocks.add(&waiting, &self.thread_ids(heads));
+            let entered = self.entered_locks.iter();
+            let locks = HeldLocks {
+                waiting,
+                entered: entered
+                    .filter(|(tid, entered)| self.still_has(**tid, entered))
+                    .map(|(tid, entered)| (*tid, entered))
+                    .collect(),
+                ids: self.thread_ids(heads),
+            };
+            deadlocks.add(&locks);
+            if self.records.snapshot.is_some() {
+                self.batch.lock_holders = locks.holders();
+            }
         }
         Ok(())
+    }
+
+    /// Whether a thread has not run since the locks were read that it has entered.
+    fn still_has(&self, tid: u32, entered: &Entered) -> bool {
+        self.threads.get(&tid).is_some_and(|known| {
+            matches!(known.shown, Shown::Waiting(_))
+                && known.stack.is_some()
+                && known.visit.switches == entered.switches
+                && known.visit.tgid == entered.process
+        })
     }
 
     /// Whether the wait that was noted of a thread goes on.

@@ -274,7 +274,7 @@ impl Passer {
     fn set_stack(&mut self, tid: u32, read: &Read) {
         let name = read.lock.and_then(|found| self.lock_name(tid, found));
         self.note_lock_wait(tid, read.lock_wait);
-        self.note_lock_waiter(tid, read, name.as_deref());
+        self.note_held_locks(tid, read, name.as_deref());
         let process = self.threads.get(&tid).map_or(0, |known| known.visit.tgid);
         let lock = name.map(|name| NamedLock::new(self.walker.seed(), process, &name));
         if let Some(known) = self.threads.get_mut(&tid) {

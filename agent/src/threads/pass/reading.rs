@@ -15,7 +15,7 @@ use crate::{
     threads::{
         batch::Batch,
         code::Code,
-        deadlocks::LockWaiter,
+        deadlocks::{Entered, LockWaiter},
         gil::GilWait,
         locks::FoundLock,
         names::{self, NamedThread},
@@ -39,8 +39,10 @@ pub(super) struct Read {
     pub(super) lock: Option<FoundLock>,
     /// The wait for it, if its end is to be recorded.
     pub(super) lock_wait: Option<LockWait>,
-    /// Who holds it, and which others the thread has, if that is wanted; without its name.
+    /// Who holds it, if that is wanted; without its name.
     pub(super) lock_waiter: Option<LockWaiter>,
+    /// The locks that the thread has entered, if that is wanted.
+    pub(super) entered: Entered,
     /// The pages of the walk.
     pub(super) pages: Vec<u64>,
     /// Whether all of them were there.
@@ -127,10 +129,20 @@ impl Passer {
                 lock: lock.address(),
                 owner,
                 owned: object.filter(|_| owner.is_some()),
-                entered: process.entered_locks(thread_id, walker.scratch()),
                 name: String::new(),
             }
         });
+        // In a snapshot any thread is shown that holds a lock, else those in deadlocks. Not in copies of pages, which lack some.
+        let is_shown = lock_waiter.is_some() || wanted_records.snapshot.is_some();
+        let entered = Entered {
+            process: visit.tgid,
+            switches: visit.switches,
+            locks: if is_wanted && is_shown && !process.memory.is_snapshot() {
+                process.entered_locks(&details.registers, thread_id, walker.scratch())
+            } else {
+                Vec::new()
+            },
+        };
         let is_due = is_complete && monotonic_ns() >= known.name_due_ns;
         if is_due && process.memory.is_snapshot() {
             // The stack is walked, and a snapshot lacks the pages of the name.
@@ -147,6 +159,7 @@ impl Passer {
             lock,
             lock_wait,
             lock_waiter,
+            entered,
             pages,
             is_complete,
             states,

@@ -12,7 +12,8 @@
 //! blocks up to 3.10, the entry of the exception table later. A statement that still waits for its lock has none yet.
 //!
 //! Invariants: every read is bounded; what is read is live, and so true while the thread does not run: that is for the
-//! caller to prove. A lock that its thread has released by itself inside the statement looks as if it had it.
+//! caller to prove. The lock of a condition for which the thread waits is not among them, and there are none where that cannot
+//! be read; one that it has released by itself inside the statement looks as if it had it.
 
 use agent_common::{
     layout::{ABSENT, TextStyle},
@@ -32,6 +33,13 @@ use super::{
 const MAX_FRAMES: usize = 64;
 const MAX_VALUES: u64 = 64;
 pub(super) const MAX_ENTERED: usize = 16;
+
+/// The class of conditions, from Python 3 on and in 2.7, and the attribute with its lock.
+const CONDITIONS: [&str; 2] = ["Condition", "_Condition"];
+const LOCK_OF_CONDITION: [&str; 2] = ["_lock", "_Condition__lock"];
+
+/// Most attributes that are looked at for it.
+const MAX_ATTRIBUTES: u32 = 256;
 
 /// Bytes of an instruction, in which exception tables count.
 const INSTRUCTION_BYTES: u64 = 2;
@@ -96,7 +104,14 @@ impl<M: UserMemory> LockReader<'_, M> {
         let Ok(mut frames) = self.frames(state, MAX_FRAMES) else {
             return entered;
         };
+        let mut given_back = Vec::new();
         while let Some(frame) = self.next_frame(&mut frames) {
+            if self.is_wait(&frame) {
+                match self.lock_of_condition(&frame) {
+                    Ok(lock) => given_back.extend(lock),
+                    Err(Fault) => return Vec::new(),
+                }
+            }
             for object in self.contexts(&frame).unwrap_or_default() {
                 if entered.len() < MAX_ENTERED
                     && let Some(lock) = self.entered_lock(object)
@@ -105,7 +120,26 @@ impl<M: UserMemory> LockReader<'_, M> {
                 }
             }
         }
+        entered.retain(|lock| !given_back.iter().any(|it| lock.is(it.0)));
         entered
+    }
+
+    /// The lock that who waits in a frame of the method `wait` of a condition has given back meanwhile; [`None`] of that of
+    /// another class, as of an event.
+    fn lock_of_condition(&mut self, frame: &Frame) -> Result<Option<UserAddr>, Fault> {
+        let object = self.first_variable(frame).ok_or(Fault)?;
+        let class = self.class_name(object).ok_or(Fault)?;
+        self.entries_left = MAX_ATTRIBUTES;
+        for entry in self.attributes(object) {
+            let name = self.key_text(entry.key);
+            if name.is_some_and(|name| LOCK_OF_CONDITION.contains(&&*name)) {
+                return Ok(Some(entry.value));
+            }
+        }
+        if CONDITIONS.contains(&&*class) || self.entries_left == 0 {
+            return Err(Fault);
+        }
+        Ok(None)
     }
 
     /// The objects whose `__exit__` a frame has to call.

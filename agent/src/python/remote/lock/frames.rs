@@ -99,6 +99,17 @@ impl<M: UserMemory> LockReader<'_, M> {
         modules::awaited(function, &self.text_of_code(frame, fields.file)?)
     }
 
+    /// Whether a frame is one of a method `wait` of Python's module `threading`.
+    pub(super) fn is_wait(&mut self, frame: &Frame) -> bool {
+        let fields = &self.layout.code;
+        let function = self.text_of_code(frame, fields.name);
+        // With its class in some versions.
+        function.is_some_and(|it| it.rsplit('.').next() == Some("wait"))
+            && self
+                .text_of_code(frame, fields.file)
+                .is_some_and(|file| modules::is_threading(&file))
+    }
+
     /// Whether a frame is one of Python's own that have no names for locks.
     pub(super) fn is_internal(&mut self, frame: &Frame) -> bool {
         let file = self.text_of_code(frame, self.layout.code.file);

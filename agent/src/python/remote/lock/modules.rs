@@ -68,6 +68,11 @@ pub fn is_lock_module(file: &str) -> bool {
     MODULES.iter().any(|module| file.ends_with(module))
 }
 
+/// Whether a file is that of Python's module `threading`.
+pub(super) fn is_threading(file: &str) -> bool {
+    file.ends_with(THREADING)
+}
+
 /// Whether what the functions of a file refer to has better names elsewhere, as the arguments in a `Thread`.
 pub(super) fn is_internal(file: &str) -> bool {
     is_lock_module(file) || CALLERS.iter().any(|caller| file.ends_with(caller))
@@ -78,7 +83,7 @@ pub(super) fn awaited(function: &str, file: &str) -> Option<Awaited> {
     if !WAITS.contains(&function) || !is_lock_module(file) {
         return None;
     }
-    let is_of_thread = function == "join" && file.ends_with(THREADING);
+    let is_of_thread = function == "join" && is_threading(file);
     Some(if is_of_thread {
         Awaited::Thread
     } else {
