@@ -121,8 +121,8 @@ pub fn core_threads<S: Source>(
             found.states.insert(thread.tid, own);
         }
     }
-    let holders;
-    (found.deadlocks, holders) = reader.deadlocks();
+    let (deadlocks, holders) = reader.deadlocks();
+    found.deadlocks = deadlocks;
     for thread in &mut found.threads {
         if let Some(stack) = &mut thread.stack {
             stack.lock_holder = holders.get(&thread.tid).copied();
@@ -383,11 +383,8 @@ impl<S: Source> Reader<'_, S> {
             .iter()
             .map(|(tid, waiter)| (*tid, waiter))
             .collect();
-        let locks = HeldLocks {
-            waiting,
-            entered: self.entered.iter().map(|(tid, it)| (*tid, it)).collect(),
-            ids,
-        };
+        let entered = self.entered.iter().map(|(tid, it)| (*tid, it));
+        let locks = HeldLocks::new(waiting, entered, ids);
         let mut cycles = locks.cycles();
         cycles.sort_unstable();
         let deadlocks = cycles.iter().map(|cycle| locks.deadlocked(cycle));

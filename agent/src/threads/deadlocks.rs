@@ -2,9 +2,9 @@
 //! first.
 //!
 //! An `RLock` says who holds it. A `Lock` does not: it is held by the one thread that has entered it by a `with` statement
-//! and does not wait for it. Who has released it by a call inside the statement is taken for its holder. A deadlock is one if passes have seen it twice: that each of its threads
-//! waits is proved, and who holds the locks was read in both passes, between which none of the threads has run: one that
-//! does not run releases nothing.
+//! and does not wait for it. Who has released it by a call inside the statement is taken for its holder. A deadlock is one
+//! if passes have seen it twice: that each of its threads waits is proved, and who holds the locks was read in both
+//! passes, between which none of the threads has run: one that does not run releases nothing.
 //!
 //! Invariant: what is remembered is bounded: of more deadlocks than so many the rest is left out.
 
@@ -29,18 +29,10 @@ pub struct DeadlockedThread {
 
 /// The deadlocks that passes have seen. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Deadlocks(Arc<Mutex<State>>);
-
-#[derive(Debug, Default)]
-struct State {
-    deadlocks: HashMap<Identity, Seen>,
-}
+pub struct Deadlocks(Arc<Mutex<HashMap<Identity, Seen>>>);
 
 /// Threads by process and `pthread_self()`.
 pub(super) type ThreadIds = HashMap<(u32, u64), u32>;
-
-/// Threads by process and the address of a lock that they have entered.
-type ByEntered = HashMap<(u32, u64), Option<u32>>;
 
 /// The threads, the one with the least id first, and the context switches of each.
 type Identity = Vec<(u32, u64)>;
@@ -79,23 +71,23 @@ pub(super) struct Entered {
     pub(super) locks: Vec<EnteredLock>,
 }
 
-/// What the threads of a pass wait for and have, by their ids.
-#[derive(Debug, Default)]
+/// What the threads of a pass wait for and have.
+#[derive(Debug)]
 pub(super) struct HeldLocks<'a> {
-    /// Threads that wait for locks.
-    pub(super) waiting: HashMap<u32, &'a LockWaiter>,
-    /// Threads that have entered some.
-    pub(super) entered: HashMap<u32, &'a Entered>,
-    /// All threads, by process and `pthread_self()`.
-    pub(super) ids: ThreadIds,
+    /// Threads that wait for locks, by their ids.
+    waiting: HashMap<u32, &'a LockWaiter>,
+    /// The thread that has entered a lock, by process and address; [`None`] where several seem to: all but one have
+    /// released it by themselves.
+    by_entered: HashMap<(u32, u64), Option<u32>>,
+    /// All threads.
+    ids: ThreadIds,
 }
 
 impl Deadlocks {
     /// Adds the deadlocks among the threads that wait in a pass.
     pub(super) fn add(&self, locks: &HeldLocks<'_>) {
         let waiting = &locks.waiting;
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = &mut state.deadlocks;
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for cycle in locks.cycles() {
             let identity = cycle
                 .iter()
@@ -120,9 +112,8 @@ impl Deadlocks {
     /// Those that were seen twice, by the ids of their threads.
     #[must_use]
     pub fn all(&self) -> Vec<Vec<DeadlockedThread>> {
-        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = state.deadlocks.iter();
-        let seen = all.filter(|(_, seen)| seen.passes > 1);
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = all.iter().filter(|(_, seen)| seen.passes > 1);
         let mut seen: Vec<_> = seen.collect();
         seen.sort_unstable_by_key(|(identity, _)| *identity);
         seen.into_iter()
@@ -131,12 +122,37 @@ impl Deadlocks {
     }
 }
 
-impl HeldLocks<'_> {
+impl<'a> HeldLocks<'a> {
+    /// Threads that wait for locks, others or the same that have entered some, and all threads.
+    pub(super) fn new(
+        waiting: HashMap<u32, &'a LockWaiter>,
+        entered: impl IntoIterator<Item = (u32, &'a Entered)>,
+        ids: ThreadIds,
+    ) -> Self {
+        let mut by_entered = HashMap::new();
+        for (tid, Entered { process, locks, .. }) in entered {
+            for address in locks.iter().flat_map(EnteredLock::addresses) {
+                by_entered
+                    .entry((*process, address))
+                    .and_modify(|it| {
+                        if *it != Some(tid) {
+                            *it = None;
+                        }
+                    })
+                    .or_insert(Some(tid));
+            }
+        }
+        Self {
+            waiting,
+            by_entered,
+            ids,
+        }
+    }
+
     /// Who holds the locks for which threads wait, by the thread that waits, where that is known and another thread.
     pub(super) fn holders(&self) -> HashMap<u32, u32> {
-        let by_entered = self.by_entered();
         let holders = self.waiting.iter().filter_map(|(tid, waiter)| {
-            let holder = self.holder(waiter, &by_entered)?;
+            let holder = self.holder(waiter)?;
             (holder != *tid).then_some((*tid, holder))
         });
         holders.collect()
@@ -154,36 +170,16 @@ impl HeldLocks<'_> {
     }
 
     /// The thread that holds the lock for which another one waits.
-    fn holder(&self, waiter: &LockWaiter, by_entered: &ByEntered) -> Option<u32> {
+    fn holder(&self, waiter: &LockWaiter) -> Option<u32> {
         match waiter.owner {
             Some(owner) => self.ids.get(&(waiter.process, owner)).copied(),
-            None => *by_entered.get(&(waiter.process, waiter.lock))?,
+            None => *self.by_entered.get(&(waiter.process, waiter.lock))?,
         }
-    }
-
-    /// The thread that has entered a lock, by process and address; [`None`] where several seem to: all but one have
-    /// released it by themselves.
-    fn by_entered(&self) -> ByEntered {
-        let mut threads = HashMap::new();
-        for (tid, Entered { process, locks, .. }) in &self.entered {
-            for address in locks.iter().flat_map(EnteredLock::addresses) {
-                threads
-                    .entry((*process, address))
-                    .and_modify(|it| {
-                        if *it != Some(*tid) {
-                            *it = None;
-                        }
-                    })
-                    .or_insert(Some(*tid));
-            }
-        }
-        threads
     }
 
     /// The cycles of threads, the one with the least id first.
     pub(super) fn cycles(&self) -> Vec<Vec<u32>> {
-        let by_entered = self.by_entered();
-        let holder = |tid: &u32| self.holder(self.waiting.get(tid)?, &by_entered);
+        let holder = |tid: &u32| self.holder(self.waiting.get(tid)?);
         // The walk in which each thread was seen.
         let mut seen = HashMap::new();
         let mut cycles = Vec::new();

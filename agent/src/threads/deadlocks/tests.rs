@@ -47,11 +47,8 @@ fn found_with(clerks: &[Clerk]) -> (Vec<Vec<u32>>, HashMap<u32, u32>) {
     let waiting = clerks
         .iter()
         .filter_map(|it| Some((it.tid, it.waiter.as_ref()?)));
-    let locks = HeldLocks {
-        waiting: waiting.collect(),
-        entered: clerks.iter().map(|it| (it.tid, &it.entered)).collect(),
-        ids: HashMap::from([((1, 1), 1)]),
-    };
+    let entered = clerks.iter().map(|it| (it.tid, &it.entered));
+    let locks = HeldLocks::new(waiting.collect(), entered, HashMap::from([((1, 1), 1)]));
     (locks.cycles(), locks.holders())
 }
 
@@ -117,11 +114,8 @@ fn ids() -> ThreadIds {
 
 /// These threads, which have entered no locks.
 fn waiters(waiting: &HashMap<u32, LockWaiter>) -> HeldLocks<'_> {
-    HeldLocks {
-        waiting: waiting.iter().map(|(tid, owned)| (*tid, owned)).collect(),
-        ids: ids(),
-        ..HeldLocks::default()
-    }
+    let waiting = waiting.iter().map(|(tid, owned)| (*tid, owned));
+    HeldLocks::new(waiting.collect(), [], ids())
 }
 
 fn found(pairs: &[(u32, u32)]) -> Vec<Vec<u32>> {
@@ -180,7 +174,7 @@ fn a_deadlock_is_one_if_it_was_seen_twice() {
         waiting.get_mut(&2).unwrap().switches = 9 + nth;
         add(&waiting);
     }
-    assert!(deadlocks.0.lock().unwrap().deadlocks.len() <= MAX_DEADLOCKS);
+    assert!(deadlocks.0.lock().unwrap().len() <= MAX_DEADLOCKS);
     // That which was seen twice is still there.
     assert_eq!(deadlocks.all().len(), 1);
 }

@@ -88,14 +88,10 @@ impl Passer {
             && !waiting.is_empty()
         {
             let entered = self.entered_locks.iter();
-            let locks = HeldLocks {
-                waiting,
-                entered: entered
-                    .filter(|(tid, entered)| self.still_has(**tid, entered))
-                    .map(|(tid, entered)| (*tid, entered))
-                    .collect(),
-                ids: self.thread_ids(heads),
-            };
+            let entered = entered
+                .map(|(tid, entered)| (*tid, entered))
+                .filter(|(tid, entered)| self.still_has(*tid, entered));
+            let locks = HeldLocks::new(waiting, entered, self.thread_ids(heads));
             deadlocks.add(&locks);
             if self.records.snapshot.is_some() {
                 self.batch.lock_holders = locks.holders();
