@@ -70,8 +70,8 @@ pub mod profile {
 /// CPython.
 pub mod python {
     pub use crate::python::{
-        Detector, Error, Interpreter, Version, detect, dwarf, evaluation_loop, gil, inspect,
-        layouts, line_table, marked_code, remote, text, variables, versions,
+        Detector, Error, Interpreter, Version, dwarf, evaluation_loop, gil, inspect, layouts,
+        line_table, marked_code, remote, text, variables, versions,
     };
 }
 

@@ -283,6 +283,7 @@ impl GilWords {
     }
 
     /// Whether no word is known.
+    #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()

@@ -7,22 +7,16 @@
 pub mod asyncio;
 pub mod coroutines;
 pub mod debug_offsets;
-pub mod detect;
+mod detect;
 pub mod dwarf;
 pub mod error;
 pub mod evaluation_loop;
 mod file_cache;
 mod getter;
-#[cfg_attr(
-    not(feature = "testing"),
-    expect(
-        dead_code,
-        reason = "for passes over the threads, which do not run yet"
-    )
-)]
 pub mod gil;
 mod greenlets;
 pub mod inspect;
+mod interpreter;
 mod interpreter_file;
 mod layout_sizes;
 pub mod layouts;
@@ -38,8 +32,9 @@ pub mod version;
 mod version_hints;
 pub mod versions;
 
-pub use detect::{Detector, Interpreter, ProbeSite};
+pub use detect::Detector;
 pub use error::Error;
+pub use interpreter::{Interpreter, ProbeSite};
 pub use marked_code::marked_code;
 pub(crate) use remote::is_lock_module;
 pub use version::Version;
