@@ -62,6 +62,22 @@ impl Detector {
     /// When there is no supported interpreter, when this could not be determined, or when the
     /// process has started another program meanwhile.
     pub fn detect<P: Program>(&self, process: &P) -> Result<Interpreter, Error> {
+        let mut found = self.search(process);
+        // It runs, but its C library is not there: the mappings were read before the dynamic linker was done, and
+        // whether it runs after that.
+        if matches!(&found, Ok(it) if it.is_initialised == Some(true) && it.allocators.is_empty()) {
+            found = self.search(process);
+        }
+        // After an `exec` the result could mix two programs.
+        if !process.is_same_program() {
+            let pid = process.pid();
+            return Err(process::Error::Replaced { pid }.into());
+        }
+        found
+    }
+
+    /// Searches the files that are mapped now.
+    fn search(&self, process: &dyn Program) -> Result<Interpreter, Error> {
         let mappings = process.mappings()?;
         let mut search = Search::new(process, &mappings);
         let mut files = mapped_files(process.executable(), &mappings);
@@ -83,13 +99,7 @@ impl Detector {
             });
             images.extend(mapped);
         }
-        let found = search.finish(files.len(), images);
-        // After an `exec` the result could mix two programs.
-        if !process.is_same_program() {
-            let pid = process.pid();
-            return Err(process::Error::Replaced { pid }.into());
-        }
-        found
+        search.finish(files.len(), images)
     }
 
     fn files(&self) -> MutexGuard<'_, FileCache> {
@@ -126,3 +136,6 @@ impl Detector {
         Ok(self.files().insert(identity, scope, inspected))
     }
 }
+
+#[cfg(test)]
+mod tests;

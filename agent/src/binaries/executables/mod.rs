@@ -24,6 +24,8 @@ mod vdso;
 pub use bytes::Bytes;
 pub use entries::ExecutableCounts;
 pub use executable::Executable;
+#[cfg(test)]
+pub use mapped_program::Identity;
 pub use mapped_program::MappedProgram;
 pub use registry::{Executables, MappedExecutables};
 pub use tables::{
