@@ -109,6 +109,9 @@ pub enum Error {
         /// The error.
         message: String,
     },
+    /// A condition of `include` or `exclude` is not valid.
+    #[error("{0}")]
+    Condition(String),
     /// An exporter is not valid.
     #[error("exporter `{name}` {source}")]
     Exporter {
@@ -317,19 +320,20 @@ fn check(written: Written, sources: &Sources) -> Result<Config, Error> {
 }
 
 fn selector(include: Option<Value>, exclude: Option<Value>) -> Result<Selector, Error> {
-    let mut mapping = Mapping::new();
-    let mut only = "include";
-    for (name, list) in [("include", include), ("exclude", exclude)] {
-        if let Some(list) = list.filter(|list| !list.is_null()) {
-            only = name;
-            mapping.insert(name.into(), list);
-        }
-    }
-    Selector::deserialize(Value::Mapping(mapping)).map_err(|error| {
-        key(
-            only,
-            format!("cannot be used: {}", with_hint(&error.to_string())),
-        )
+    let lists = [("include", include), ("exclude", exclude)];
+    let written = lists.into_iter().filter_map(|(name, list)| {
+        let list = list.filter(|list| !list.is_null())?;
+        Some((name.into(), list))
+    });
+    let written = Value::Mapping(written.collect());
+    serde_path_to_error::deserialize(written).map_err(|error| {
+        let message = with_hint(&error.inner().to_string());
+        let path = error.path();
+        Error::Condition(if path.iter().next().is_some() {
+            format!("`{path}` cannot be used: {message}")
+        } else {
+            message
+        })
     })
 }
 

@@ -1,15 +1,15 @@
+mod example;
+mod refused;
+
 use std::{fs, time::Duration};
 
-use super::{Config, Error, HttpServer, KEYS, LogFormat, Sources};
+use super::{Config, Error, KEYS, LogFormat, Sources};
 use crate::{
     export::{Authentication, DestinationConfig, PprofNames, SecretSource},
     formats::FunctionNames,
     profile::TypeNaming,
     targets::kubernetes::{By, CA_FILE, TOKEN_FILE},
 };
-
-/// The configuration that is installed, in which every key is commented out.
-const EXAMPLE: &str = include_str!("../../../deploy/agent.yaml");
 
 fn sources(text: &str) -> (tempfile::NamedTempFile, Sources) {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -189,109 +189,6 @@ fn ipv6_addresses_have_brackets() {
 }
 
 #[test]
-fn an_unknown_key_is_an_error_with_a_suggestion() {
-    let message = refusal("rate: 19\nwindows: 15s\n");
-    assert!(message.contains("(did you mean `window`?)"), "{message}");
-    assert!(message.contains("line 2"), "{message}");
-    let message = refusal("exporters: {a: {type: file, folder: /x, max_byte: 1MiB}}");
-    assert!(message.contains("(did you mean `max_bytes`?)"), "{message}");
-    let message = refusal("include: [{comand: python3}]");
-    assert!(message.contains("(did you mean `command`?)"), "{message}");
-    let message = refusal("zzz: 1");
-    assert!(
-        message.contains("unknown field") && !message.contains("did you mean"),
-        "{message}"
-    );
-}
-
-#[test]
-fn invalid_values_are_rejected() {
-    for (text, part) in [
-        (
-            "events: [cpu, gills]",
-            "`events` has `gills`: the events are",
-        ),
-        ("events: []", "`events` is empty"),
-        ("events: ''", "`events` is empty"),
-        ("events: cpu,,wall", "`events` has ``: the events are"),
-        ("events: cpu wall", "`events` has `cpu wall`"),
-        ("events: {cpu: 1}", "a list is written as [a, b] or as a,b"),
-        (
-            "events: [growth, peak]",
-            "`events` has `peak`, which a host does not have: leave it out, and see `growth`,",
-        ),
-        ("rate: 0", "`rate` is 0: it must be from 1 to 1000"),
-        (
-            "wait_rate: 0",
-            "`wait_rate` is 0: it must be from 1 to 1000",
-        ),
-        ("rate: many", "expected u32"),
-        ("max_cpu: 0", "it must be a percentage up to 100"),
-        ("max_cpu: .nan", "it must be a percentage up to 100"),
-        ("max_memory: much", "written as 256MiB"),
-        ("window: 10ms", "`window` must be from 1s to 1h"),
-        ("window: soon", "written as 15s"),
-        ("listen: nowhere", "`listen` is `nowhere`"),
-        ("labels: {a-b: c}", "`labels` has `a-b`"),
-        ("socket: agent.sock", "`socket` is `agent.sock`"),
-        ("http_hosts: ['a:7147']", "`http_hosts` has `a:7147`"),
-        (
-            "kubernetes: {from: api-server}",
-            "`kubernetes` needs `node`",
-        ),
-        (
-            "node: n\nkubernetes: {from: api-server}",
-            "needs a `url` outside of a cluster",
-        ),
-        (
-            "kubernetes: {from: kubelet, url: 'ftp://n'}",
-            "`url` that cannot be used",
-        ),
-        ("kubernetes: {form: kubelet}", "(did you mean `from`?)"),
-        ("include: [{}]", "empty"),
-        (
-            "relabel_configs: [{action: jump}]",
-            "no relabel action `jump`",
-        ),
-        (
-            "exporters: {a: {type: carrier-pigeon}}",
-            "unknown variant `carrier-pigeon`",
-        ),
-        (
-            "exporters: {a: {type: parca, url: 'http://x', tenant: t}}",
-            "exporter `a` has tenant, which only exporters of type pyroscope have",
-        ),
-        (
-            "exporters: {a: {type: parca, url: 'http://x', queue: {max_profiles: 0}}}",
-            "exporter `a` has a queue with max_profiles: 0, which is full at once: give more, or leave it out",
-        ),
-        (
-            "exporters: {a: {type: parca, url: 'http://x', spool: {folder: /s}}, b: {type: otlp, url: 'http://y', spool: {folder: /s/}}}",
-            "exporter `b` has the folder '/s/' for its spool, as exporter `a`: give each one a folder of its own",
-        ),
-        (
-            "exporters: {a: {type: otlp, url: 'http://x', username: u}}",
-            "exporter `a` has username but no password_file",
-        ),
-        (
-            "exporters: {a: {type: otlp, url: 'http://x', cert_file: c}}",
-            "exporter `a` has cert_file but no key_file",
-        ),
-    ] {
-        let message = refusal(text);
-        assert!(message.contains(part), "{text}: {message}");
-    }
-    let error = read("rate: [").unwrap_err();
-    assert!(matches!(error, Error::Contents { .. }), "{error}");
-    let missing = Sources {
-        file: Some("/nonexistent/agent.yaml".into()),
-        ..Sources::default()
-    };
-    let error = Config::read(&missing).unwrap_err().to_string();
-    assert!(error.contains("/nonexistent/agent.yaml"), "{error}");
-}
-
-#[test]
 fn every_field_of_an_exporter_is_read() {
     let config = read(
         "
@@ -372,125 +269,4 @@ fn switches_are_traced_where_there_are_waits() {
     );
     let config = read("{events: [cpu, wall], trace_switches: true}").unwrap();
     assert!(config.trace_switches);
-}
-
-/// The example with all commented keys enabled: prose has exactly one space after its `#`.
-fn uncommented() -> String {
-    let line = |line: &str| {
-        let setting = line.strip_prefix('#')?;
-        let text = setting.trim_start_matches(' ');
-        let is_prose = text.is_empty() || setting.len() == text.len() + 1;
-        (!is_prose).then(|| setting.to_owned())
-    };
-    EXAMPLE
-        .lines()
-        .map(|it| line(it).unwrap_or_default() + "\n")
-        .collect()
-}
-
-#[test]
-fn the_unchanged_example_equals_the_defaults() {
-    let nothing = format!("{:?}", read("").unwrap());
-    assert_eq!(format!("{:?}", read(EXAMPLE).unwrap()), nothing);
-}
-
-#[test]
-fn the_example_has_every_key_with_its_default() {
-    let text = uncommented();
-    for key in KEYS {
-        let line = format!("\n{}:", key.name);
-        assert_eq!(text.matches(&line).count(), 1, "{}", key.name);
-    }
-    let Config {
-        warnings,
-        kinds,
-        rate,
-        wait_rate,
-        max_cpu,
-        max_memory,
-        window,
-        native,
-        idle,
-        exceptions,
-        thread_labels,
-        selector,
-        labels,
-        kubernetes,
-        exporters,
-        http_server,
-        log,
-        shutdown_timeout,
-        trace_switches,
-    } = read(&text).unwrap();
-    assert!(!trace_switches && warnings.is_empty());
-    let default = read("").unwrap();
-    assert_eq!((kinds, rate), (default.kinds, default.rate));
-    assert!(wait_rate.is_none_or(|it| it.get() == default.rate));
-    assert!((max_cpu - default.max_cpu).abs() < f64::EPSILON);
-    assert_eq!((window, max_memory), (default.window, default.max_memory));
-    assert_eq!(
-        (native, idle, thread_labels),
-        (default.native, default.idle, default.thread_labels)
-    );
-    assert_eq!(exceptions, default.exceptions);
-    assert_eq!(labels.per_process, default.labels.per_process);
-    assert_eq!(labels.command_lines, default.labels.command_lines);
-    assert_eq!(labels.trust_environment, default.labels.trust_environment);
-    assert_eq!(labels.host_root, default.labels.host_root);
-    assert_eq!(log, default.log);
-    let (http, default_http) = (&http_server, &default.http_server);
-    assert_eq!(http.address, default_http.address);
-    let path = |http: &HttpServer| http.socket.as_ref().unwrap().path.clone();
-    assert_eq!(path(http), path(default_http));
-    assert_eq!(http.hosts.len(), 1);
-    assert!(http.token_file.is_some());
-    assert_eq!(shutdown_timeout, default.shutdown_timeout);
-    // Keys without a default have an example value.
-    assert_ne!(format!("{selector:?}"), format!("{:?}", default.selector));
-    assert_eq!(labels.fixed.len(), 2);
-    assert_ne!(
-        format!("{:?}", labels.rules),
-        format!("{:?}", default.labels.rules)
-    );
-    assert!(labels.node.is_some());
-    assert_eq!(kubernetes.lists, in_cluster("").unwrap().kubernetes.lists);
-    assert_eq!(kubernetes.sockets, default.kubernetes.sockets[..1]);
-    let names: Vec<_> = exporters.iter().map(|it| it.name.as_str()).collect();
-    assert_eq!(names, ["local", "otlp", "parca", "pyroscope"]);
-}
-
-#[test]
-fn exporters_of_the_example_have_every_field_with_its_default() {
-    let text = uncommented();
-    for kind in ["file", "pyroscope"] {
-        // The error about an unknown field lists all fields.
-        let message = refusal(&format!("exporters: {{a: {{type: {kind}, unknown: 1}}}}"));
-        let (_, list) = message.split_once("expected ").unwrap();
-        let (list, _) = list.split_once(" at ").unwrap_or((list, ""));
-        let fields: Vec<_> = list.split('`').skip(1).step_by(2).collect();
-        assert!(fields.len() >= 3, "{message}");
-        for field in fields {
-            assert!(text.contains(&format!("\n    {field}:")), "{kind} {field}");
-        }
-    }
-    let complete = read(&text).unwrap().exporters;
-    let plain = "exporters:
-  local: {type: file, folder: /var/lib/agent/profiles}
-  pyroscope: {type: pyroscope, url: 'https://pyroscope.example:4040', spool: {folder: /x}}";
-    let plain = read(plain).unwrap().exporters;
-    assert_eq!(complete[0], plain[0]);
-    let (complete, plain) = (&complete[3], &plain[1]);
-    assert_eq!(
-        (&complete.queue, &complete.retry),
-        (&plain.queue, &plain.retry)
-    );
-    let limit = |config: &crate::export::ExporterConfig| config.spool.as_ref().unwrap().max_bytes;
-    assert_eq!(limit(complete), limit(plain));
-    let (DestinationConfig::Pyroscope(complete), DestinationConfig::Pyroscope(plain)) =
-        (&complete.destination, &plain.destination)
-    else {
-        panic!("{complete:?} {plain:?}");
-    };
-    assert_eq!(complete.http.connect_timeout, plain.http.connect_timeout);
-    assert_eq!(complete.http.request_timeout, plain.http.request_timeout);
 }

@@ -2,36 +2,38 @@
 
 use std::fmt;
 
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Error as _},
+};
+use serde_yaml_ng::Value;
 use thiserror::Error;
 
 use super::{Condition, Selector, pattern::Pattern};
 use crate::{process::cgroup::is_whole_unit_name, targets::users};
 
-/// Why a selector is not valid.
+/// Why a condition is not valid.
 #[derive(Debug, Error)]
-pub enum Invalid {
-    /// A condition is empty.
-    #[error("a condition in `{list}` is empty: it would match every process")]
-    Empty {
-        /// The list with the condition.
-        list: &'static str,
-    },
-    /// The user does not exist.
+enum Problem {
+    #[error("is empty: it would match every process")]
+    Empty,
     #[error(
-        "there is no user `{name}` in {}; give the number of the user",
+        "has the user `{name}`, who is not in {}: give the number of the user",
         users::FILE
     )]
-    User {
-        /// The value.
-        name: String,
-    },
-    /// The path of a control group is not valid.
-    #[error("`{path}` is not the path of a control group: it starts with `/`")]
-    Cgroup {
-        /// The value.
-        path: String,
-    },
+    User { name: String },
+    #[error("has the control group `{path}`, whose path must start with `/`")]
+    Cgroup { path: String },
+}
+
+/// Why a selector is not valid, and which of its conditions.
+#[derive(Debug, Error)]
+#[error("`{list}[{index}]` {problem}")]
+pub struct Invalid {
+    list: &'static str,
+    /// From 0.
+    index: usize,
+    problem: Problem,
 }
 
 /// A selector as it is written.
@@ -43,7 +45,11 @@ pub(super) struct Written {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(
+    deny_unknown_fields,
+    default,
+    expecting = "a condition, as in {command: python3}"
+)]
 struct WrittenCondition {
     pid: OneOrMany<u32>,
     command: OneOrMany<String>,
@@ -55,11 +61,24 @@ struct WrittenCondition {
     namespace: OneOrMany<String>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "neither one value nor a list of them")]
+#[derive(Debug)]
 enum OneOrMany<T> {
     One(T),
     Many(Vec<T>),
+}
+
+/// The derived one of two variants without tags would not say what is wrong with a value.
+impl<'de, T: DeserializeOwned> Deserialize<'de> for OneOrMany<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let read = match Value::deserialize(deserializer)? {
+            Value::Sequence(many) => {
+                let many = many.into_iter().map(T::deserialize);
+                many.collect::<Result<_, _>>().map(Self::Many)
+            }
+            one => T::deserialize(one).map(Self::One),
+        };
+        read.map_err(D::Error::custom)
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -118,8 +137,15 @@ impl TryFrom<Written> for Selector {
 
     fn try_from(written: Written) -> Result<Self, Invalid> {
         let read = |list, conditions: Vec<WrittenCondition>| {
-            let conditions = conditions.into_iter();
-            conditions.map(|it| it.read(list)).collect::<Result<_, _>>()
+            let conditions = conditions.into_iter().enumerate();
+            let read = conditions.map(|(index, written)| {
+                written.read().map_err(|problem| Invalid {
+                    list,
+                    index,
+                    problem,
+                })
+            });
+            read.collect::<Result<_, _>>()
         };
         Ok(Self {
             include: read("include", written.include)?,
@@ -148,7 +174,7 @@ impl WrittenCondition {
         written.collect::<Vec<_>>().join(", ")
     }
 
-    fn read(self, list: &'static str) -> Result<Condition, Invalid> {
+    fn read(self) -> Result<Condition, Problem> {
         let text = self.text();
         let users = self.user.into_vec().into_iter().map(user);
         let condition = Condition {
@@ -165,7 +191,7 @@ impl WrittenCondition {
         };
         let mut paths = condition.cgroups.iter();
         if let Some(path) = paths.find(|path| !path.starts_with('/')) {
-            return Err(Invalid::Cgroup { path: path.clone() });
+            return Err(Problem::Cgroup { path: path.clone() });
         }
         let patterns = [
             &condition.commands,
@@ -179,7 +205,7 @@ impl WrittenCondition {
             && condition.users.is_empty()
             && condition.cgroups.is_empty();
         if says_nothing {
-            return Err(Invalid::Empty { list });
+            return Err(Problem::Empty);
         }
         Ok(condition)
     }
@@ -200,7 +226,7 @@ fn units(names: &[String]) -> Vec<Pattern> {
     all.map(|name| Pattern::new(&name)).collect()
 }
 
-fn user(written: User) -> Result<u32, Invalid> {
+fn user(written: User) -> Result<u32, Problem> {
     let name = match written {
         User::Id(id) => return Ok(id),
         User::Name(name) => name,
@@ -208,7 +234,7 @@ fn user(written: User) -> Result<u32, Invalid> {
     if let Ok(id) = name.parse() {
         return Ok(id);
     }
-    id_of(&name, &users::read()).ok_or(Invalid::User { name })
+    id_of(&name, &users::read()).ok_or(Problem::User { name })
 }
 
 /// The id of a user in a file `passwd`, of lines `NAME:PASSWORD:ID:…`.
