@@ -24,7 +24,7 @@ use crate::http_client::{self, HttpErrorKind};
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DeliveryError {
     /// The request failed.
-    #[error(transparent)]
+    #[error("{}{}", .0, .0.advice())]
     Request(#[from] http_client::HttpError),
     /// A file cannot be written.
     #[error("cannot write '{name}' ({source})")]

@@ -6,6 +6,8 @@
 
 use std::{fmt, io, path::PathBuf, time::Duration};
 
+use super::tls_advice;
+
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
@@ -141,6 +143,22 @@ impl HttpError {
             }
             Self::Status { kind, .. } => *kind,
             Self::Credentials { .. } => HttpErrorKind::Credentials,
+        }
+    }
+
+    /// What to do, by the keys of the configuration of an exporter: a clause that follows the message, or nothing.
+    #[must_use]
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Self::Tls { source, .. } => tls_advice::advice(&**source),
+            Self::Status {
+                kind: HttpErrorKind::Unsupported,
+                ..
+            } => {
+                "; check the `type` of the exporter, and that its `url` is the collector's address, without the paths of \
+                 its API"
+            }
+            _ => "",
         }
     }
 

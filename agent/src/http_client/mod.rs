@@ -20,6 +20,7 @@ mod secret;
 #[cfg(test)]
 pub(crate) mod support;
 mod tls;
+mod tls_advice;
 mod tls_error;
 
 pub(crate) use self::{

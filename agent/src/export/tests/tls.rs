@@ -64,9 +64,43 @@ async fn an_untrusted_server_gets_nothing() {
         let exporters = start(config(&server, tls, false));
         exporters.push(&numbered(1));
         until(|| counts(&exporters).failures.tls > 0).await;
+        let message = exporters.status()[0].last_failure.clone().unwrap();
+        assert!(
+            message.ends_with("of its authority as `ca_file`"),
+            "{message}"
+        );
         assert_eq!(counts(&exporters).queued.total(), 1);
     }
     assert!(server.received().is_empty());
+}
+
+#[tokio::test]
+async fn a_server_without_tls_or_with_another_name_is_told_from_others() {
+    let temporary = tempfile::tempdir().unwrap();
+    let authority = authority();
+    let plain = Server::start_at("127.0.0.1:0".parse().unwrap(), strict_pyroscope, None).await;
+    let secure = server(acceptor(&authority, None, "http/1.1"), false).await;
+    let port = secure.address.port();
+    for (address, end) in [
+        (
+            plain.address.to_string(),
+            "then its `url` begins with `http://`",
+        ),
+        (
+            format!("localhost:{port}"),
+            "must have a name that is in the server's certificate",
+        ),
+    ] {
+        let mut config = pyroscope(&format!("https://{address}"));
+        if let DestinationConfig::Pyroscope(to) = &mut config.destination {
+            to.http.tls = trusted(temporary.path(), &authority);
+        }
+        let exporters = start(config);
+        exporters.push(&numbered(1));
+        until(|| counts(&exporters).failures.tls > 0).await;
+        let message = exporters.status()[0].last_failure.clone().unwrap();
+        assert!(message.ends_with(end), "{message}");
+    }
 }
 
 #[tokio::test]
@@ -82,6 +116,10 @@ async fn a_client_sends_its_certificate() {
         until(|| counts(&exporters).failures.tls > 0).await;
         let message = exporters.status()[0].last_failure.clone().unwrap();
         assert!(message.starts_with("TLS handshake with"), "{message}");
+        assert!(
+            message.ends_with("give `cert_file` and `key_file`"),
+            "{message}"
+        );
         drop(exporters);
 
         tls.client = Some(client(temporary.path(), &authority));
@@ -105,6 +143,11 @@ async fn certificates_are_read_anew() {
     let exporters = start(config(&server, tls, false));
     exporters.push(&numbered(1));
     until(|| counts(&exporters).failures.tls > 0).await;
+    let message = exporters.status()[0].last_failure.clone().unwrap();
+    assert!(
+        message.ends_with("accept the certificate in `cert_file`, or wants one"),
+        "{message}"
+    );
     client(temporary.path(), &authority);
     clock.pass_until(|| counts(&exporters).delivered == 1).await;
 }
