@@ -1,7 +1,8 @@
 //! Demangles symbols: the name of a function as its source has it.
 //!
 //! Names of C++ and Rust are demangled, without parameter and return types, which would be most of the
-//! text of a flame graph, and without Rust's hashes; those of [Cython](cython) have their modules and classes.
+//! text of a flame graph, without Rust's hashes and without the ABI tags of C++, which libc++ gives to nearly every
+//! function and numba to each of its own; those of [Cython](cython) have their modules and classes.
 //!
 //! A compiler may split or clone a function and mark the parts with suffixes: `f.cold` is the rarely
 //! executed part of `f`, `f.part.0` the part that was not inlined, `f.isra.0` and `f.constprop.0` have
@@ -17,6 +18,7 @@ mod cython;
 use std::{
     borrow::Cow,
     fmt::{self, Write as _},
+    iter,
 };
 
 use cpp_demangle::{BorrowedSymbol, DemangleOptions};
@@ -40,6 +42,9 @@ const PART_SUFFIXES: [&str; 10] = [
 
 /// Most bytes of a demangled name before it is shortened.
 const MAX_DEMANGLED_BYTES: usize = 64 << 10;
+
+/// How the demangled ABI tag of a function or type begins; it ends with `]`.
+const ABI_TAG: &str = "[abi:";
 
 /// `std::string` in libstdc++, in its older ABI, and in libc++.
 const STRINGS: [&str; 3] = [
@@ -91,12 +96,23 @@ pub fn demangle(symbol: &[u8]) -> String {
     }
     // Rust's identifiers may have any character, which the symbol has in other words.
     let mut name = printable(&shown.0).into_owned();
+    if name.contains(ABI_TAG) {
+        name = without_abi_tags(&name);
+    }
     if name.contains("basic_string<") {
         for string in STRINGS {
             name = name.replace(string, "std::string");
         }
     }
     shorten(name)
+}
+
+/// A name without its ABI tags.
+fn without_abi_tags(name: &str) -> String {
+    let mut parts = name.split(ABI_TAG);
+    let first = parts.next().unwrap_or_default();
+    let rest = parts.map(|part| part.split_once(']').map_or("", |(_, after)| after));
+    iter::once(first).chain(rest).collect()
 }
 
 /// The name without the version that the linker appends (`memcpy@@GLIBC_2.14`).
@@ -271,6 +287,18 @@ mod tests {
             (
                 "_ZNSt3mapINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEiE4findEv",
                 "std::map<std::string, int>::find",
+            ),
+            (
+                "_ZNSt7__cxx119to_stringB5cxx11Ei",
+                "std::__cxx11::to_string",
+            ),
+            (
+                "_ZNSt3__16vectorIiNS_9allocatorIiEEE9push_backB8ne190107ERKi",
+                "std::__1::vector<int, std::__1::allocator<int> >::push_back",
+            ),
+            (
+                "_ZN8__main__5outerB2v1B38c8tJTIeFIjxB2IKSgI4CrvQClQZ6FczSBAA_3dEx",
+                "__main__::outer",
             ),
             ("_ZThn16_N1A3runEv", "A::run"),
             ("_ZTv0_n24_NSt1BD0Ev", "std::B::~B"),
