@@ -94,18 +94,18 @@ fn measure(
     let (cpu_before, before) = (proc::cpu_time(daemon.pid())?, daemon.metrics()?);
     thread::sleep(options.window);
     let (cpu_after, after) = (proc::cpu_time(daemon.pid())?, daemon.metrics()?);
-    let gained = |name: &str| after.value(name) - before.value(name);
+    let gained = |name: &str| anyhow::Ok(after.value(name)? - before.value(name)?);
     let cpu = cpu_after.saturating_sub(cpu_before).as_secs_f64();
-    let visits = gained("profiling_agent_thread_visits_total");
-    let least = f64::from(threads) * gained("profiling_agent_passes_total");
+    let visits = gained("profiling_agent_thread_visits_total")?;
+    let least = f64::from(threads) * gained("profiling_agent_passes_total")?;
     ensure!(
         visits >= least * 0.99 && least > 0.0,
         "{visits} visits of {least}"
     );
     let window = options.window.as_secs_f64();
     Ok(Cost {
-        passes: gained("profiling_agent_passes_total") / window,
-        pass_us: gained("profiling_agent_pass_cpu_seconds") * 1e6 / visits,
+        passes: gained("profiling_agent_passes_total")? / window,
+        pass_us: gained("profiling_agent_pass_cpu_seconds_total")? * 1e6 / visits,
         agent_us: cpu * 1e6 / visits,
         share: 100.0 * cpu / window,
     })

@@ -103,20 +103,20 @@ pub(super) fn measure(
     drop(processes);
 
     let wall = (ended - began).as_secs_f64();
-    let gained = |name: &str| after.value(name) - before.value(name);
+    let gained = |name: &str| anyhow::Ok(after.value(name)? - before.value(name)?);
     let case = &scene.name();
     let own = figures.of(Topic::OwnCpu, case);
     own.agent = Some(100.0 * cpu_after.saturating_sub(cpu_before).as_secs_f64() / wall);
     figures.of(Topic::KernelCpu, case).agent =
-        Some(100.0 * gained("profiling_agent_bpf_program_seconds_total") / wall);
+        Some(100.0 * gained("profiling_agent_bpf_program_seconds_total")? / wall);
     let peak = figures.of(Topic::Memory, case);
     peak.agent = Some(float(memory) / 1e6);
     peak.budget = Some(budget::HOST_MEMORY_MB);
     let lost = figures.of(Topic::Lost, case);
-    lost.agent = Some(after.lost());
+    lost.agent = Some(after.lost()?);
     lost.budget = Some(budget::LOST);
     figures.of(Topic::Starts, case).agent = Some(float(starts_after - starts_before) / wall);
     figures.of(Topic::HostProfileSize, case).agent =
-        Some(gained("profiling_agent_profile_bytes_total") / 1e3 * 60.0 / wall);
+        Some(gained("profiling_agent_profile_bytes_total")? / 1e3 * 60.0 / wall);
     Ok(())
 }

@@ -129,11 +129,13 @@ fn get(address: SocketAddr, path: &str) -> Result<String> {
 pub(in crate::commands) struct Metrics(String);
 
 impl Metrics {
-    /// The value of a metric that has no labels; of one that is not there 0.
-    pub(in crate::commands) fn value(&self, name: &str) -> f64 {
+    /// The value of a metric that has no labels.
+    pub(in crate::commands) fn value(&self, name: &str) -> Result<f64> {
         let mut lines = self.0.lines();
         let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        found.and_then(|value| value.parse().ok()).unwrap_or(0.0)
+        found
+            .and_then(|value| value.parse().ok())
+            .with_context(|| format!("the agent has no metric {name}"))
     }
 
     /// The sum of a metric over all of its labels.
@@ -153,7 +155,7 @@ impl Metrics {
     }
 
     /// The sum of [`LOSSES`].
-    pub(in crate::commands) fn lost(&self) -> f64 {
+    pub(in crate::commands) fn lost(&self) -> Result<f64> {
         LOSSES.iter().map(|name| self.value(name)).sum()
     }
 }
@@ -165,10 +167,11 @@ mod tests {
     #[test]
     fn a_metric_is_found_by_its_whole_name() {
         let metrics = Metrics("a_total 3\na_total_b 4\n# HELP c d\nc 0.5\n".to_owned());
-        assert!((metrics.value("a_total") - 3.0).abs() < 1e-9);
-        assert!((metrics.value("c") - 0.5).abs() < 1e-9);
-        assert!(metrics.value("missing").abs() < 1e-9);
-        assert!(metrics.lost().abs() < 1e-9);
+        assert!((metrics.value("a_total").unwrap() - 3.0).abs() < 1e-9);
+        assert!((metrics.value("c").unwrap() - 0.5).abs() < 1e-9);
+        let error = metrics.value("a").unwrap_err().to_string();
+        assert_eq!(error, "the agent has no metric a");
+        assert!(metrics.lost().is_err());
     }
 
     #[test]

@@ -106,7 +106,7 @@ fn soak(agent: &Path, time: Duration) -> Result<()> {
     profiles.read_all(&folder)?;
 
     println!("{counts}\n");
-    let verdict = Verdict::of(&readings, &profiles, &accounts, &metrics);
+    let verdict = Verdict::of(&readings, &profiles, &accounts, &metrics)?;
     println!("{verdict}");
     let log = directory.join("host.log");
     let failures = verdict.failures();

@@ -48,7 +48,7 @@ impl Accounts {
     /// At the begin of the time.
     pub(super) fn begin(daemon: &Daemon, churn: &Churn) -> Result<Self> {
         Ok(Self {
-            samples: daemon.metrics()?.value("profiling_agent_samples_total"),
+            samples: daemon.metrics()?.value("profiling_agent_samples_total")?,
             busy: processors::busy_time()?,
             stolen: processors::stolen_time()?,
             steady: churn.steady()?,
@@ -100,11 +100,14 @@ impl Verdict {
         profiles: &Profiles,
         accounts: &Accounts,
         metrics: &Metrics,
-    ) -> Self {
+    ) -> Result<Self> {
         let mut checks = flat(readings);
         checks.push(accounts.samples_of_the_host());
-        let taken = metrics.value("profiling_agent_samples_total");
-        let lost: f64 = SAMPLES_LOST.iter().map(|name| metrics.value(name)).sum();
+        let taken = metrics.value("profiling_agent_samples_total")?;
+        let lost: f64 = SAMPLES_LOST
+            .iter()
+            .map(|name| metrics.value(name))
+            .sum::<Result<_>>()?;
         let in_profiles = float(profiles.samples);
         checks.push(Check {
             what: "samples in profiles and in counters of those taken".to_owned(),
@@ -114,7 +117,7 @@ impl Verdict {
             is_good: in_profiles + lost >= taken && in_profiles + lost <= taken * 1.01,
         });
         for name in LOSSES {
-            let count = metrics.value(name);
+            let count = metrics.value(name)?;
             let most = if SAMPLES_LOST.contains(&name) {
                 (taken * LOST).floor()
             } else {
@@ -138,7 +141,7 @@ impl Verdict {
             wanted: format!("≥ {:.0} %", 100.0 * COMPLETE),
             is_good: samples >= due * COMPLETE,
         });
-        Self(checks)
+        Ok(Self(checks))
     }
 
     /// Those that are not good.

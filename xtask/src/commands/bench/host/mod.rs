@@ -142,8 +142,8 @@ fn observe(agent: &Path, processes: &mut Processes, duration: Duration) -> Resul
         if at >= scrape_at {
             scrape_at += SCRAPE_EVERY;
             let metrics = daemon.metrics()?;
-            lost = metrics.lost();
-            rates.push((at, metrics.value("profiling_agent_sampling_rate_hertz")));
+            lost = metrics.lost()?;
+            rates.push((at, metrics.value("profiling_agent_sampling_rate_hertz")?));
         }
         if at >= MINUTE * u32::try_from(usage.len())? || usage.is_empty() {
             let pid = daemon.pid();
