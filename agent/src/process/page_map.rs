@@ -45,9 +45,8 @@ impl PageMap {
     /// When the process has ended or runs another program.
     pub fn is_resident(&self, address: u64) -> io::Result<bool> {
         let mut entry = [0; 8];
-        self.0
-            .read_exact_at(&mut entry, address / page_size() as u64 * 8)?;
-        Ok(is_resident(entry))
+        let entries = self.entries(address / page_size() as u64, &mut entry)?;
+        Ok(entries.iter().copied().all(is_resident))
     }
 
     /// Whether all pages of a range are known to be.
@@ -58,11 +57,8 @@ impl PageMap {
         while !numbers.is_empty() {
             let some = (numbers.end - numbers.start).min(PAGES as u64);
             let entries = &mut entries[..8 * usize::try_from(some).unwrap_or(PAGES)];
-            if self.0.read_exact_at(entries, numbers.start * 8).is_err() {
-                return false;
-            }
-            let (entries, _) = entries.as_chunks();
-            if !entries.iter().copied().all(is_resident) {
+            let are_there = self.entries(numbers.start, entries);
+            if !are_there.is_ok_and(|entries| entries.iter().copied().all(is_resident)) {
                 return false;
             }
             numbers.start += some;
@@ -83,10 +79,9 @@ impl PageMap {
             };
             let count = usize::try_from(last.saturating_sub(first)).unwrap_or(0) + 1;
             entries.resize(8 * count, 0);
-            if self.0.read_exact_at(&mut entries, first * 8).is_err() {
+            let Ok(entries) = self.entries(first, &mut entries) else {
                 continue;
-            }
-            let (entries, _) = entries.as_chunks();
+            };
             let is_there = |address: &&u64| {
                 let index = usize::try_from(number(address) - first).unwrap_or(usize::MAX);
                 entries.get(index).copied().is_some_and(is_resident)
@@ -94,6 +89,12 @@ impl PageMap {
             resident.extend(near.iter().filter(is_there));
         }
         resident
+    }
+
+    /// The entries of pages from one on, as many as there is room for.
+    fn entries<'a>(&self, first: u64, room: &'a mut [u8]) -> io::Result<&'a [[u8; 8]]> {
+        self.0.read_exact_at(room, first * 8)?;
+        Ok(room.as_chunks().0)
     }
 }
 

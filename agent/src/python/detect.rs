@@ -4,7 +4,10 @@ mod search;
 
 #[cfg(feature = "testing")]
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use self::search::{ExecutableFile, Rank, Search, mapped_files};
 use super::{
@@ -16,7 +19,7 @@ use super::{
     program::Program,
 };
 use crate::{
-    process::{self, OpenError},
+    process::{self, OpenError, maps::Mapping},
     profile,
 };
 
@@ -62,11 +65,15 @@ impl Detector {
     /// When there is no supported interpreter, when this could not be determined, or when the
     /// process has started another program meanwhile.
     pub fn detect<P: Program>(&self, process: &P) -> Result<Interpreter, Error> {
-        let mut found = self.search(process);
-        // It runs, but its C library is not there: the mappings were read before the dynamic linker was done, and
-        // whether it runs after that.
-        if matches!(&found, Ok(it) if it.is_initialised == Some(true) && it.allocators.is_empty()) {
-            found = self.search(process);
+        let mut mappings = process.mappings()?;
+        let mut found = self.search(process, &mappings);
+        // It runs, but its C library is not there: that is linked statically, or the mappings were read before the
+        // dynamic linker was done, and the state of the interpreter after that.
+        if matches!(&found, Ok(it) if it.is_initialised == Some(true) && !it.has_c_library()) {
+            let before = mem::replace(&mut mappings, process.mappings()?);
+            if mappings != before {
+                found = self.search(process, &mappings);
+            }
         }
         // After an `exec` the result could mix two programs.
         if !process.is_same_program() {
@@ -76,11 +83,10 @@ impl Detector {
         found
     }
 
-    /// Searches the files that are mapped now.
-    fn search(&self, process: &dyn Program) -> Result<Interpreter, Error> {
-        let mappings = process.mappings()?;
-        let mut search = Search::new(process, &mappings);
-        let mut files = mapped_files(process.executable(), &mappings);
+    /// Searches the files of these mappings.
+    fn search(&self, process: &dyn Program, mappings: &[Mapping]) -> Result<Interpreter, Error> {
+        let mut search = Search::new(process, mappings);
+        let mut files = mapped_files(process.executable(), mappings);
         files.sort_by_key(|file| file.rank);
         let mut images = Vec::new();
         for file in &files {

@@ -67,12 +67,14 @@ impl Interpreter {
     /// The code of the allocator that the process has instead of the C library's.
     #[must_use]
     pub fn replacing_allocator(&self) -> Option<&Mapping> {
-        let mut mappings = self.allocators.iter().map(|site| &site.mapping);
-        mappings.find(|mapping| {
-            let file = mapping.file.as_ref();
-            let name = file.map(|file| String::from_utf8_lossy(file_name(&file.path)));
-            name.is_some_and(|name| probe_points::is_allocator(&name))
-        })
+        let site = self.allocators.iter().find(|site| site.is_replacing());
+        site.map(|site| &site.mapping)
+    }
+
+    /// Whether its C library is among the files.
+    #[must_use]
+    pub(super) fn has_c_library(&self) -> bool {
+        self.allocators.iter().any(|site| !site.is_replacing())
     }
 
     /// Where it has the tasks that its threads run.
@@ -107,6 +109,13 @@ pub struct OtherInterpreter {
 }
 
 impl ProbeSite {
+    /// Whether it is in an allocator that a process can have instead of the C library's.
+    fn is_replacing(&self) -> bool {
+        let file = self.mapping.file.as_ref();
+        let name = file.map(|file| String::from_utf8_lossy(file_name(&file.path)));
+        name.is_some_and(|name| probe_points::is_allocator(&name))
+    }
+
     /// These functions of a file with these mappings, if its code is mapped.
     pub(super) fn of<'a>(
         mut mappings: impl Iterator<Item = &'a Mapping>,
