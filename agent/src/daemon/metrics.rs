@@ -309,22 +309,18 @@ fn add_passes(metrics: &mut Metrics, passes: &PassStatus) {
     for (name, help, count) in counters {
         metrics.counter(name, help, &[], count.load(Ordering::Relaxed));
     }
-    let times = [
-        (
-            "profiling_agent_pass_period_seconds",
-            "Present time between two passes",
-            &passes.period_ns,
-        ),
-        (
-            "profiling_agent_pass_cpu_seconds",
-            "Processor time of the passes",
-            &passes.cpu_ns,
-        ),
-    ];
-    for (name, help, nanoseconds) in times {
-        let time = Duration::from_nanos(nanoseconds.load(Ordering::Relaxed));
-        metrics.gauge(name, help, &[], time.as_secs_f64());
-    }
+    let time = |nanoseconds: &AtomicU64| Duration::from_nanos(nanoseconds.load(Ordering::Relaxed));
+    metrics.gauge(
+        "profiling_agent_pass_period_seconds",
+        "Present time between two passes",
+        &[],
+        time(&passes.period_ns).as_secs_f64(),
+    );
+    metrics.cpu_time(
+        "profiling_agent_pass_cpu_seconds",
+        "Processor time of the passes",
+        time(&passes.cpu_ns),
+    );
 }
 
 /// Adds what there is of the executables that processes map.

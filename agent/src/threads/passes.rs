@@ -197,6 +197,8 @@ fn make_passes(
     // The periods up to here have their samples.
     let mut done = Instant::now();
     let mut is_first = true;
+    // What the status has of its processor time already.
+    let mut counted = Duration::ZERO;
     let mut random = fastrand::Rng::new();
     loop {
         let left = shared.end().map(|end| end.saturating_duration_since(done));
@@ -229,7 +231,10 @@ fn make_passes(
         status.elapsed_ns.fetch_add(elapsed_ns, Ordering::Relaxed);
         status.missed.fetch_add(missed, Ordering::Relaxed);
         let cpu = thread_cpu_time();
-        status.cpu_ns.store(nanoseconds(cpu), Ordering::Relaxed);
+        status
+            .cpu_ns
+            .fetch_add(nanoseconds(cpu.saturating_sub(counted)), Ordering::Relaxed);
+        counted = cpu;
         if std::mem::take(&mut is_first) {
             // It has read all stacks, which the others need not.
             pace = Pace::new(wanted);

@@ -23,7 +23,7 @@ pub struct PassStatus {
     pub missed: AtomicU64,
     /// Threads that made passes until a process held them up for good.
     pub given_up: AtomicU64,
-    /// Processor time of the thread that makes them, in nanoseconds.
+    /// Processor time of the threads that have made them, in nanoseconds.
     pub cpu_ns: AtomicU64,
     /// Time between two passes, in nanoseconds: longer than wanted where they would cost too much.
     pub period_ns: AtomicU64,

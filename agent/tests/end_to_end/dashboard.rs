@@ -26,11 +26,20 @@ pub(super) fn expressions() -> Vec<String> {
     let dashboard = include_str!("../../../deploy/grafana/agent.json");
     let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
     let panels = dashboard["panels"].as_array().unwrap().iter();
-    let targets = panels.flat_map(|panel| panel["targets"].as_array().unwrap());
+    // A row that is collapsed would have its panels inside.
+    let queries = panels.filter(|panel| panel["panels"].as_array() != Some(&Vec::new()));
+    let targets = queries.flat_map(|panel| panel["targets"].as_array().unwrap());
     targets
         .map(|target| target["expr"].as_str().unwrap())
         .map(str::to_owned)
         .collect()
+}
+
+/// The labels by which an expression aggregates.
+pub(super) fn labels(expression: &str) -> impl Iterator<Item = &str> {
+    let after = expression.split(" by (").skip(1);
+    let lists = after.filter_map(|rest| Some(rest.split_once(')')?.0));
+    lists.flat_map(|list| list.split(", "))
 }
 
 /// The names of the metrics in an expression.
@@ -44,11 +53,14 @@ fn names(expression: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn the_metrics_of_an_expression_are_found() {
+fn the_metrics_and_labels_of_an_expression_are_found() {
     let expression =
         "topk(10, sum by (x) (rate(profiling_agent_a_total{i=~\"$i\"}[1m]))) / min(process_b)";
     assert_eq!(
         names(expression).collect::<Vec<_>>(),
         ["profiling_agent_a_total", "process_b"]
     );
+    assert_eq!(labels(expression).collect::<Vec<_>>(), ["x"]);
+    let two = "sum by (y, z) (c) / sum(d)";
+    assert_eq!(labels(two).collect::<Vec<_>>(), ["y", "z"]);
 }

@@ -73,16 +73,20 @@ scrape_configs: [{{job_name: agent, static_configs: [{{targets: ['{agent}']}}]}}
 
     /// The values of an expression, which must be valid.
     fn query(&self, expression: &str) -> Vec<f64> {
+        let series = self.series(expression);
+        let values = series.iter().map(|one| one["value"][1].as_str().unwrap());
+        values.map(|value| value.parse().unwrap()).collect()
+    }
+
+    /// The series that it gives.
+    fn series(&self, expression: &str) -> Vec<Value> {
         let mut path = "/api/v1/query?query=".to_owned();
         for byte in expression.bytes() {
             write!(path, "%{byte:02x}").unwrap();
         }
         let response: Value = serde_json::from_slice(&get(self.address, &path)).unwrap();
         assert_eq!(response["status"], "success", "{expression}: {response}");
-        let values = response["data"]["result"].as_array().unwrap().iter();
-        values
-            .map(|one| one["value"][1].as_str().unwrap().parse().unwrap())
-            .collect()
+        response["data"]["result"].as_array().unwrap().clone()
     }
 
     /// The alerts, once each was evaluated.
@@ -116,7 +120,7 @@ fn prometheus_scrapes_the_metrics_and_evaluates_the_dashboard_and_the_alerts() {
     let _machine = machine::alone();
     let busy = service("busy", "busy");
     // So that it does not lower its rate.
-    let host = Host::start("max_cpu: 100");
+    let host = Host::start("max_cpu: 100\nevents: [cpu, wall]");
     let server = Server::start(host.address());
     assert_eq!(server.wait_for("up == 1"), [1.0]);
     wait_for_cpu(&busy, SECOND);
@@ -128,22 +132,29 @@ fn prometheus_scrapes_the_metrics_and_evaluates_the_dashboard_and_the_alerts() {
     for counter in [
         "profiling_agent_samples_total",
         "profiling_agent_profile_samples_total",
+        "profiling_agent_event_samples_total{event='wall'}",
         "profiling_agent_export_delivered_total{exporter='local'}",
     ] {
         server.wait_for(&format!("{counter} > 0 and changes({counter}[1m]) > 0"));
     }
     let expressions = dashboard::expressions();
-    assert!(expressions.len() >= 20, "{expressions:?}");
+    assert!(expressions.len() >= 60, "{expressions:?}");
     for expression in expressions {
         let query = expression
             .replace("$__rate_interval", "1m")
             .replace("$instance", ".*");
         assert!(!query.contains('$'), "{query}");
-        let values = server.query(&query);
-        assert!(
-            !values.is_empty() || dashboard::is_sometimes_empty(&expression),
-            "{query}"
-        );
+        if dashboard::is_sometimes_empty(&expression) {
+            server.series(&query);
+            continue;
+        }
+        let series = server.series(&query);
+        assert!(!series.is_empty(), "{query}");
+        for label in dashboard::labels(&expression) {
+            for one in &series {
+                assert!(one["metric"][label].is_string(), "{query}: {one}");
+            }
+        }
     }
     let alerts = server.alerts();
     assert!(alerts.len() >= 10, "{alerts:?}");
