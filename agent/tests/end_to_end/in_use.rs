@@ -78,7 +78,10 @@ fn assert_memory(interpreter: &Interpreter, arguments: &[&str], expected: &[Expe
         for (found, expected) in found.into_iter().zip([at_end, at_peak]) {
             assert!(
                 found.abs_diff(expected << 20) <= CHANCE,
-                "{name}: {function}: {found} of {expected} MB"
+                "{name}: {function}: {found} of {expected} MB: {}{}{}",
+                capture.messages,
+                growth.show(|stack| stack.iter().any(|frame| frame.name == function)),
+                in_use.show(|_| true)
             );
         }
     }
