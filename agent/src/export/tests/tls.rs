@@ -9,7 +9,9 @@ use tokio_rustls::TlsAcceptor;
 use super::*;
 use crate::{
     export::TlsConfig,
-    http_client::support::certificates::{acceptor, authority, client, trusted},
+    http_client::support::certificates::{
+        acceptor, acceptor_of_authority, authority, client, trusted,
+    },
 };
 
 async fn server(acceptor: TlsAcceptor, is_grpc: bool) -> Server {
@@ -75,12 +77,13 @@ async fn an_untrusted_server_gets_nothing() {
 }
 
 #[tokio::test]
-async fn a_server_without_tls_or_with_another_name_is_told_from_others() {
+async fn what_is_wrong_with_a_server_is_said() {
     let temporary = tempfile::tempdir().unwrap();
     let authority = authority();
     let plain = Server::start_at("127.0.0.1:0".parse().unwrap(), strict_pyroscope, None).await;
     let secure = server(acceptor(&authority, None, "http/1.1"), false).await;
     let port = secure.address.port();
+    let of_authority = server(acceptor_of_authority(&authority, "http/1.1"), false).await;
     for (address, end) in [
         (
             plain.address.to_string(),
@@ -89,6 +92,10 @@ async fn a_server_without_tls_or_with_another_name_is_told_from_others() {
         (
             format!("localhost:{port}"),
             "must have a name that is in the server's certificate",
+        ),
+        (
+            of_authority.address.to_string(),
+            "the server needs one with `basicConstraints=CA:FALSE`",
         ),
     ] {
         let mut config = pyroscope(&format!("https://{address}"));

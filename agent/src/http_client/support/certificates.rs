@@ -42,6 +42,20 @@ pub(crate) fn issued(
 /// `clients`.
 pub(crate) fn acceptor(issuer: &Issuer, clients: Option<&Issuer>, protocol: &str) -> TlsAcceptor {
     let (_, key, certificate) = issued(issuer, "127.0.0.1", ExtendedKeyUsagePurpose::ServerAuth);
+    acceptor_with(&key, certificate, clients, protocol)
+}
+
+/// That of a server whose certificate is the one of an authority.
+pub(crate) fn acceptor_of_authority(authority: &Issuer, protocol: &str) -> TlsAcceptor {
+    acceptor_with(authority.key(), authority.der().clone(), None, protocol)
+}
+
+fn acceptor_with(
+    key: &KeyPair,
+    certificate: CertificateDer<'static>,
+    clients: Option<&Issuer>,
+    protocol: &str,
+) -> TlsAcceptor {
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
