@@ -1,7 +1,7 @@
 //! The report of `agent doctor` on live interpreters.
 
 use std::{
-    io::{BufRead as _, BufReader, Read as _},
+    io::{BufRead as _, BufReader},
     process::{Command, Stdio},
 };
 
@@ -56,13 +56,7 @@ async fn the_report_on_a_shell_names_its_python_child() {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped()),
     );
-    let mut ready = [0];
-    shell
-        .stdout
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut ready)
-        .unwrap();
+    child::wait_for_output(&mut shell);
     let report = examine(shell.id()).await;
     drop(shell.stdin.take());
     shell.wait().unwrap();

@@ -5,7 +5,8 @@
 //! waits for its end or its output fails and does not hang.
 
 use std::{
-    env, io,
+    env,
+    io::{self, Read as _},
     os::unix::process::CommandExt as _,
     process::{Child, Command},
     thread,
@@ -29,6 +30,16 @@ pub fn start(command: &mut Command) -> Child {
     let child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
     end_after(&child, DEADLINE, format!("{command:?}"));
     child
+}
+
+/// Waits for the first byte of a child's output, which must be piped: before it the child may still be a fork of this
+/// test.
+pub fn wait_for_output(child: &mut Child) {
+    let Some(output) = &mut child.stdout else {
+        panic!("the output of the child is not piped");
+    };
+    let read = output.read_exact(&mut [0]);
+    read.unwrap_or_else(|error| panic!("the child has no output: {error}"));
 }
 
 /// Waits until a condition holds; fails after [`DEADLINE`], with `what`.

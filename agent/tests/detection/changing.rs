@@ -64,8 +64,7 @@ fn a_process_that_executes_another_version_is_detected() {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped()),
     );
-    let mut ready = [0];
-    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+    child::wait_for_output(&mut child);
     let before = Process::open(child.id()).unwrap();
     let detector = Detector::default();
     let old = detector.detect(&before).unwrap();

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{Read as _, Write as _},
+    io::Write as _,
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -244,9 +244,7 @@ fn start_host(kit: &Kit, host: &Path, libraries: &[&Path]) -> Child {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped()),
     );
-    let mut ready = [0];
-    let output = child.stdout.as_mut().unwrap();
-    output.read_exact(&mut ready).unwrap();
+    child::wait_for_output(&mut child);
     child
 }
 

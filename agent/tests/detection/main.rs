@@ -6,7 +6,7 @@
 
 use std::{
     fs::File,
-    io::{BufRead as _, BufReader, Read as _},
+    io::{BufRead as _, BufReader},
     os::unix::fs::FileExt as _,
     path::Path,
     process::{Child, Command, Stdio},
@@ -140,14 +140,7 @@ fn a_shell_is_not_python() {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped()),
     );
-    // Before its first output the child may still be a fork of this test.
-    let mut ready = [0];
-    child
-        .stdout
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut ready)
-        .unwrap();
+    child::wait_for_output(&mut child);
     let process = Process::open(child.id()).unwrap();
     let error = Detector::default().detect(&process).unwrap_err();
     assert!(matches!(error, python::Error::NotPython { files, .. } if files > 0));

@@ -42,14 +42,14 @@ async fn a_new_token_is_used_at_once() {
     let exporters = start(config);
     exporters.push(&numbered(1));
     until(|| counts(&exporters).failures.credentials == 1).await;
-    let message = exporters.status()[0].last_failure.clone().unwrap();
+    let message = last_failure(&exporters);
     assert!(message.contains("token'"), "{message}");
 
     fs::write(&token, "old-token\n").unwrap();
     clock
         .pass_until(|| counts(&exporters).failures.unauthorized > 0)
         .await;
-    let message = exporters.status()[0].last_failure.clone().unwrap();
+    let message = last_failure(&exporters);
     assert_eq!(
         message,
         "the server responded with HTTP status 401: unknown credentials Bearer … and …"
@@ -76,7 +76,7 @@ async fn no_secret_is_shown() {
     let exporters = start(config);
     exporters.push(&numbered(1));
     until(|| counts(&exporters).failures.unauthorized > 0).await;
-    let message = exporters.status()[0].last_failure.clone().unwrap();
+    let message = last_failure(&exporters);
     assert_eq!(
         message,
         "the server responded with HTTP status 401: unknown credentials Basic … and …"
@@ -90,7 +90,7 @@ async fn a_secret_that_cannot_be_sent_is_not_shown_either() {
     let exporters = start(authenticated(&server.url(), Authentication::Bearer(secret)));
     exporters.push(&numbered(1));
     until(|| counts(&exporters).failures.credentials > 0).await;
-    let message = exporters.status()[0].last_failure.clone().unwrap();
+    let message = last_failure(&exporters);
     assert!(!message.contains("hunter2"), "{message}");
     assert_eq!(server.connections(), 0);
 }

@@ -370,7 +370,7 @@ async fn an_endless_response_is_not_read() {
     let exporters = start(pyroscope(&server.url()));
     exporters.push(&numbered(1));
     until(|| counts(&exporters).failures.connection_closed == 1).await;
-    let message = exporters.status()[0].last_failure.clone().unwrap();
+    let message = last_failure(&exporters);
     assert_eq!(message, "the response is longer than 65536 bytes");
 }
 
@@ -387,7 +387,7 @@ async fn an_error_status_counts_whatever_its_body_is() {
         let exporters = start(pyroscope(&server.url()));
         exporters.push(&numbered(1));
         until(|| counts(&exporters).dropped.too_large == 1).await;
-        let message = exporters.status()[0].last_failure.clone().unwrap();
+        let message = last_failure(&exporters);
         assert!(message.starts_with("the server responded with HTTP status 413: too large"));
         assert!(message.len() < 300, "{message}");
     }

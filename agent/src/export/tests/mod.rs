@@ -179,6 +179,11 @@ fn counts(exporters: &Exporters) -> Counts {
     checked(&exporters.status()[0])
 }
 
+/// The message of the last attempt that failed.
+fn last_failure(exporters: &Exporters) -> String {
+    exporters.status()[0].last_failure.clone().unwrap()
+}
+
 fn checked(status: &ExporterStatus) -> Counts {
     let counts = status.counts;
     assert_eq!(

@@ -25,10 +25,15 @@ async fn server(acceptor: TlsAcceptor, is_grpc: bool) -> Server {
 }
 
 fn config(server: &Server, tls: TlsConfig, is_grpc: bool) -> ExporterConfig {
+    config_at(&server.address.to_string(), tls, is_grpc)
+}
+
+fn config_at(authority: &str, tls: TlsConfig, is_grpc: bool) -> ExporterConfig {
+    let url = format!("https://{authority}");
     let mut config = if is_grpc {
-        parca(&format!("https://{}", server.address))
+        parca(&url)
     } else {
-        pyroscope(&format!("https://{}", server.address))
+        pyroscope(&url)
     };
     match &mut config.destination {
         DestinationConfig::Pyroscope(to) => to.http.tls = tls,
@@ -66,7 +71,7 @@ async fn an_untrusted_server_gets_nothing() {
         let exporters = start(config(&server, tls, false));
         exporters.push(&numbered(1));
         until(|| counts(&exporters).failures.tls > 0).await;
-        let message = exporters.status()[0].last_failure.clone().unwrap();
+        let message = last_failure(&exporters);
         assert!(
             message.ends_with("of its authority as `ca_file`"),
             "{message}"
@@ -98,14 +103,11 @@ async fn what_is_wrong_with_a_server_is_said() {
             "the server needs one with `basicConstraints=CA:FALSE`",
         ),
     ] {
-        let mut config = pyroscope(&format!("https://{address}"));
-        if let DestinationConfig::Pyroscope(to) = &mut config.destination {
-            to.http.tls = trusted(temporary.path(), &authority);
-        }
-        let exporters = start(config);
+        let tls = trusted(temporary.path(), &authority);
+        let exporters = start(config_at(&address, tls, false));
         exporters.push(&numbered(1));
         until(|| counts(&exporters).failures.tls > 0).await;
-        let message = exporters.status()[0].last_failure.clone().unwrap();
+        let message = last_failure(&exporters);
         assert!(message.ends_with(end), "{message}");
     }
 }
@@ -121,7 +123,7 @@ async fn a_client_sends_its_certificate() {
         let exporters = start(config(&server, tls.clone(), is_grpc));
         exporters.push(&numbered(1));
         until(|| counts(&exporters).failures.tls > 0).await;
-        let message = exporters.status()[0].last_failure.clone().unwrap();
+        let message = last_failure(&exporters);
         assert!(message.starts_with("TLS handshake with"), "{message}");
         assert!(
             message.ends_with("give `cert_file` and `key_file`"),
@@ -150,7 +152,7 @@ async fn certificates_are_read_anew() {
     let exporters = start(config(&server, tls, false));
     exporters.push(&numbered(1));
     until(|| counts(&exporters).failures.tls > 0).await;
-    let message = exporters.status()[0].last_failure.clone().unwrap();
+    let message = last_failure(&exporters);
     assert!(
         message.ends_with("accept the certificate in `cert_file`, or wants one"),
         "{message}"
@@ -172,7 +174,7 @@ async fn files_without_certificates_are_named() {
     let exporters = start(config(&server, tls, false));
     exporters.push(&numbered(1));
     until(|| counts(&exporters).failures.credentials > 0).await;
-    let message = exporters.status()[0].last_failure.clone().unwrap();
+    let message = last_failure(&exporters);
     assert!(message.contains("empty.pem"), "{message}");
 }
 
@@ -182,17 +184,14 @@ async fn a_silent_server_is_not_waited_for() {
     let temporary = tempfile::tempdir().unwrap();
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = silent.local_addr().unwrap();
-    let mut config = pyroscope(&format!("https://{address}"));
-    if let DestinationConfig::Pyroscope(to) = &mut config.destination {
-        to.http.tls = trusted(temporary.path(), &authority());
-    }
-    let exporters = start(config);
+    let tls = trusted(temporary.path(), &authority());
+    let exporters = start(config_at(&address.to_string(), tls, false));
     exporters.push(&numbered(1));
     let (_stream, _) = silent.accept().await.unwrap();
     clock
         .pass_until(|| counts(&exporters).failures.unreachable == 1)
         .await;
-    let message = exporters.status()[0].last_failure.clone().unwrap();
+    let message = last_failure(&exporters);
     let expected = format!("cannot connect to {address} (timed out after 10 s)");
     assert_eq!(message, expected);
 }

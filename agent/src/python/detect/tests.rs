@@ -1,6 +1,6 @@
 use std::{
     cell::Cell,
-    io::{self, Read as _},
+    io,
     path::Path,
     process::{Command, Stdio},
 };
@@ -97,13 +97,7 @@ fn the_library_is_found_of_an_interpreter_that_started_during_the_search() {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped()),
     );
-    let mut ready = [0];
-    python
-        .stdout
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut ready)
-        .unwrap();
+    child::wait_for_output(&mut python);
     let detector = Detector::default();
     let open = || Process::open(python.id()).unwrap();
     let usual = detector.detect(&open()).unwrap();
@@ -118,5 +112,4 @@ fn the_library_is_found_of_an_interpreter_that_started_during_the_search() {
     assert_eq!(found.allocators, usual.allocators);
     assert_eq!(found.thread_pointer_distance, usual.thread_pointer_distance);
     assert_eq!(found.images, usual.images);
-    drop(python);
 }

@@ -94,7 +94,7 @@ fn measure(
     let (cpu_before, before) = (proc::cpu_time(daemon.pid())?, daemon.metrics()?);
     thread::sleep(options.window);
     let (cpu_after, after) = (proc::cpu_time(daemon.pid())?, daemon.metrics()?);
-    let gained = |name: &str| anyhow::Ok(after.value(name)? - before.value(name)?);
+    let gained = |name: &str| after.gained(&before, name);
     let cpu = cpu_after.saturating_sub(cpu_before).as_secs_f64();
     let visits = gained("profiling_agent_thread_visits_total")?;
     let least = f64::from(threads) * gained("profiling_agent_passes_total")?;

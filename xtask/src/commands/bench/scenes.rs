@@ -103,7 +103,7 @@ pub(super) fn measure(
     drop(processes);
 
     let wall = (ended - began).as_secs_f64();
-    let gained = |name: &str| anyhow::Ok(after.value(name)? - before.value(name)?);
+    let gained = |name: &str| after.gained(&before, name);
     let case = &scene.name();
     let own = figures.of(Topic::OwnCpu, case);
     own.agent = Some(100.0 * cpu_after.saturating_sub(cpu_before).as_secs_f64() / wall);

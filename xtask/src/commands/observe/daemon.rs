@@ -154,9 +154,19 @@ impl Metrics {
         self.0.lines().filter(is_series).count()
     }
 
+    /// What was added to a metric since others were read.
+    pub(in crate::commands) fn gained(&self, before: &Self, name: &str) -> Result<f64> {
+        Ok(self.value(name)? - before.value(name)?)
+    }
+
+    /// The sum of some metrics.
+    pub(in crate::commands) fn total(&self, names: &[&str]) -> Result<f64> {
+        names.iter().map(|name| self.value(name)).sum()
+    }
+
     /// The sum of [`LOSSES`].
     pub(in crate::commands) fn lost(&self) -> Result<f64> {
-        LOSSES.iter().map(|name| self.value(name)).sum()
+        self.total(&LOSSES)
     }
 }
 

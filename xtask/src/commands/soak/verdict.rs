@@ -104,10 +104,7 @@ impl Verdict {
         let mut checks = flat(readings);
         checks.push(accounts.samples_of_the_host());
         let taken = metrics.value("profiling_agent_samples_total")?;
-        let lost: f64 = SAMPLES_LOST
-            .iter()
-            .map(|name| metrics.value(name))
-            .sum::<Result<_>>()?;
+        let lost = metrics.total(&SAMPLES_LOST)?;
         let in_profiles = float(profiles.samples);
         checks.push(Check {
             what: "samples in profiles and in counters of those taken".to_owned(),
