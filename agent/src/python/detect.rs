@@ -4,10 +4,7 @@ mod search;
 
 #[cfg(feature = "testing")]
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::{
-    mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::search::{ExecutableFile, Rank, Search, mapped_files};
 use super::{
@@ -65,14 +62,14 @@ impl Detector {
     /// When there is no supported interpreter, when this could not be determined, or when the
     /// process has started another program meanwhile.
     pub fn detect<P: Program>(&self, process: &P) -> Result<Interpreter, Error> {
-        let mut mappings = process.mappings()?;
+        let mappings = process.mappings()?;
         let mut found = self.search(process, &mappings);
         // It runs, but its C library is not there: that is linked statically, or the mappings were read before the
         // dynamic linker was done, and the state of the interpreter after that.
         if matches!(&found, Ok(it) if it.is_initialised == Some(true) && !it.has_c_library()) {
-            let before = mem::replace(&mut mappings, process.mappings()?);
-            if mappings != before {
-                found = self.search(process, &mappings);
+            let now = process.mappings()?;
+            if now != mappings {
+                found = self.search(process, &now);
             }
         }
         // After an `exec` the result could mix two programs.

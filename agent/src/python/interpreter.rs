@@ -94,20 +94,6 @@ pub struct ProbeSite {
     pub points: Vec<ProbePoint>,
 }
 
-/// A loaded interpreter that was not chosen.
-#[derive(Clone, Debug)]
-pub struct OtherInterpreter {
-    /// The file that contains it.
-    pub image: PathBuf,
-    /// Its version.
-    pub version: Version,
-    /// Address of the pointer to its newest interpreter state.
-    pub interpreters_head: u64,
-    /// Whether an interpreter state exists; [`None`] when access to the memory of the process is
-    /// denied.
-    pub is_initialised: Option<bool>,
-}
-
 impl ProbeSite {
     /// Whether it is in an allocator that a process can have instead of the C library's.
     fn is_replacing(&self) -> bool {
@@ -132,4 +118,18 @@ impl ProbeSite {
             points: points.to_vec(),
         })
     }
+}
+
+/// A loaded interpreter that was not chosen.
+#[derive(Clone, Debug)]
+pub struct OtherInterpreter {
+    /// The file that contains it.
+    pub image: PathBuf,
+    /// Its version.
+    pub version: Version,
+    /// Address of the pointer to its newest interpreter state.
+    pub interpreters_head: u64,
+    /// Whether an interpreter state exists; [`None`] when access to the memory of the process is
+    /// denied.
+    pub is_initialised: Option<bool>,
 }
