@@ -5,7 +5,10 @@ use std::time::Duration;
 /// What the id of a clock of a process's scheduled time has in its lowest bits (`CPUCLOCK_SCHED`).
 const SCHEDULED: libc::clockid_t = 2;
 
-/// The CPU time of all threads of a process so far, to the nanosecond; [`None`] if it has ended.
+/// The CPU time of all threads of a process so far; [`None`] if it has ended.
+///
+/// That of a thread which runs on another processor is as of the last tick there, up to 10 ms ago: the kernel brings it
+/// up to date for those alone that ask for their own (`thread_group_cputime` in `kernel/sched/cputime.c`).
 #[must_use]
 pub fn cpu_time(pid: u32) -> Option<Duration> {
     let pid = libc::clockid_t::try_from(pid).ok()?;
