@@ -22,6 +22,7 @@ mod interner;
 mod key;
 mod python_frames;
 mod resting;
+mod scaling;
 mod shown_tasks;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use agent_common::record::ProfileKind;
 use foldhash::HashMap;
 
-use super::{key::SampleKey, window_times::WindowTimes};
+use super::{key::SampleKey, scaling::Scaling, window_times::WindowTimes};
 use crate::profile::Amount;
 
 /// Most entries of a window; each takes about 120 bytes.
@@ -72,6 +72,26 @@ impl Window {
     pub fn set_unrecorded(&mut self, unrecorded_ms: u64, raise_variance: u64) {
         self.unrecorded_ms = unrecorded_ms;
         self.raise_variance = raise_variance;
+    }
+
+    /// Adds so many exceptions, in the proportions that they have in the samples: takes them away if negative.
+    pub fn correct_raises(&mut self, difference: i64) {
+        let amounts = self.counts.iter_mut();
+        let mut raises: Vec<_> = amounts
+            .filter(|(key, _)| key.kind == ProfileKind::EXCEPTIONS)
+            .collect();
+        let sum = raises.iter().map(|(_, amount)| amount.value);
+        let sum = sum.fold(0, u64::saturating_add);
+        let mut scaling = Scaling::new(sum, sum.saturating_add_signed(difference));
+        let mut scaled = HashMap::default();
+        for (key, amount) in &mut raises {
+            let wanted = scaling.apply(amount.value);
+            scaled.insert(**key, Scaling::new(amount.value, wanted));
+            amount.value = wanted;
+        }
+        if let Some(times) = &mut self.times {
+            times.scale(|key| scaled.get(key).copied());
+        }
     }
 
     /// Sets the CPU time that the probes of allocations took of the profiled processes.

@@ -9,6 +9,7 @@ use indexmap::IndexSet;
 use super::{
     interner::{Interner, index},
     key::SampleKey,
+    scaling::Scaling,
 };
 use crate::profile::{Sample, Sampled, TimedSample, Timeline};
 
@@ -60,6 +61,17 @@ impl WindowTimes {
                 sample,
                 value: u32::try_from(part).unwrap_or(u32::MAX),
             });
+        }
+    }
+
+    /// Multiplies the values of the samples whose keys have a scaling.
+    pub(super) fn scale(&mut self, of_key: impl Fn(&SampleKey) -> Option<Scaling>) {
+        let mut scalings: Vec<_> = self.keys.iter().map(of_key).collect();
+        for sample in &mut self.samples {
+            if let Some(scaling) = &mut scalings[sample.sample as usize] {
+                let value = scaling.apply(sample.value.into());
+                sample.value = u32::try_from(value).unwrap_or(u32::MAX);
+            }
         }
     }
 
@@ -132,7 +144,10 @@ mod tests {
         aggregate::{
             Catalog, Filter, ProfileTiming, ThreadFilter, Window, Windows, fixtures::sample,
         },
-        profile::{CPU, Kind, Periods, Profile, UnsymbolizedReason, kinds::off_cpu},
+        profile::{
+            CPU, Kind, Periods, Profile, UnsymbolizedReason,
+            kinds::{exceptions, off_cpu},
+        },
         symbolize::{SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame, unsymbolized},
     };
 
@@ -195,6 +210,38 @@ mod tests {
         }
         let expected = (0..).zip(profile.samples.iter().map(|sample| sample.value));
         assert_eq!(values, expected.collect());
+    }
+
+    #[test]
+    fn exceptions_that_are_added_are_in_the_timeline() {
+        let corrected = |difference: i64| {
+            let mut windows = Windows::with_times();
+            for nth in 0..50_u32 {
+                windows.add_sample(&Sample {
+                    time_ns: 1_000 + u64::from(nth),
+                    tid: 1 + nth % 3,
+                    value: 1 + u64::from(nth % 4),
+                    kind: exceptions::KIND.number,
+                    ..sample()
+                });
+                windows.add_sample(&sample());
+            }
+            let mut window = windows.take();
+            window.correct_raises(difference);
+            let raises = profile(&window, &exceptions::KIND, &Filter::default());
+            assert_agree(&raises);
+            let samples = profile(&window, &CPU, &Filter::default());
+            assert_eq!(samples.samples.iter().map(|it| it.count).sum::<u64>(), 50);
+            assert_eq!(raises.samples.iter().map(|it| it.count).sum::<u64>(), 50);
+            raises.samples.iter().map(|it| it.value).sum::<u64>()
+        };
+        let raised = corrected(0);
+        for difference in [-20, 1, 1_000] {
+            assert_eq!(
+                corrected(difference),
+                raised.saturating_add_signed(difference)
+            );
+        }
     }
 
     #[test]
