@@ -12,8 +12,8 @@ use agent_common::{
     },
     maps::{
         AllocationSettings, AllocatorCode, CachedCode, CodeKey, Control, LockWait, Mapping,
-        PageKey, ProcessState, RaiseWindows, SYSTEM_CALLS, SwitchedThread, TableLocation,
-        TrackedProcess, TrackedThread, WaitClass,
+        PageKey, ProcessState, RaiseGaps, RaiseWindows, SYSTEM_CALLS, SwitchedThread,
+        TableLocation, TrackedProcess, TrackedThread, WaitClass,
     },
     python::CodeObjectRecord,
     record::StartedWait,
@@ -99,6 +99,10 @@ pub(crate) static IN_PROBE: HashMap<u32, u32> = HashMap::with_max_entries(1, 0);
 /// When exceptions are recorded. Written by the agent, read by the probe.
 #[map]
 pub(crate) static RAISE_WINDOWS: Array<RaiseWindows> = Array::with_max_entries(1, 0);
+
+/// How long it takes programs from one exception to the next, by processor. Written by the probe, read by the agent.
+#[map]
+pub(crate) static RAISE_GAPS: PerCpuArray<RaiseGaps> = PerCpuArray::with_max_entries(1, 0);
 
 /// Which allocations are sampled. Written by the agent, read by the probes.
 #[map]

@@ -17,6 +17,12 @@ impl Task {
         Self(unsafe { bpf_get_current_task() })
     }
 
+    /// Where it is in the kernel's memory.
+    #[inline(always)]
+    pub(crate) fn address(self) -> u64 {
+        self.0
+    }
+
     /// The one at this address, which the kernel gave.
     #[inline(always)]
     pub(crate) fn at(address: u64) -> Self {

@@ -7,7 +7,7 @@ use agent_common::{
     counter::Counter,
     hash::Hash,
     limits::MAX_COUNTED_PROBE_NS,
-    maps::WEIGHT_UNIT,
+    maps::{ProbeRun, WEIGHT_UNIT},
     memory::{UserAddr, UserMemory as _},
     python::{PythonOutcome, raised_class},
     record::{EXCEPTION_NAME_BYTES, ExceptionName, Header, ProfileKind, RecordKind},
@@ -23,9 +23,13 @@ use aya_ebpf::{
 
 use crate::{
     current, emit,
-    maps::{HASH_SEED, RAISE_WINDOWS, SENT_EXCEPTIONS, WITH_CONTROL_FLOW, add, count, is_sent},
+    maps::{
+        HASH_SEED, RAISE_GAPS, RAISE_WINDOWS, SENT_EXCEPTIONS, WITH_CONTROL_FLOW, add, count,
+        is_sent,
+    },
     memory::CurrentMemory,
     sample,
+    task::Task,
 };
 
 /// Words of a name that are compared.
@@ -49,6 +53,7 @@ pub(crate) fn on_traceback(_: ProbeContext) -> u32 {
     let began_ns = unsafe { bpf_ktime_get_ns() };
     count(Counter::TRACEBACKS);
     let raises = raises_per_sample(began_ns);
+    note_run(began_ns, u64::from(raises != 0));
     if raises == 0 {
         return 0;
     }
@@ -65,6 +70,24 @@ pub(crate) fn on_traceback(_: ProbeContext) -> u32 {
     let ns = ended_ns.wrapping_sub(began_ns);
     add(Counter::PROBE_NS, ns.min(MAX_COUNTED_PROBE_NS));
     0
+}
+
+/// Has the time counted since the last run.
+#[inline(always)]
+fn note_run(began_ns: u64, is_recorded: u64) {
+    let Some(gaps) = RAISE_GAPS.get_ptr_mut(0) else {
+        return;
+    };
+    let task = Task::current();
+    // SAFETY: the value lives as long as the map and belongs to this processor. Where another thread takes that in
+    // between, the last run is that of both in parts: one of nobody.
+    let gaps = unsafe { &mut *gaps };
+    gaps.add(ProbeRun {
+        thread: task.address(),
+        switches: task.switches(),
+        began_ns,
+        is_recorded,
+    });
 }
 
 /// Prepares the sample of a thread that raises an exception; returns 0 where it does not.

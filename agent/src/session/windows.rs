@@ -22,6 +22,7 @@ impl Session {
         if let Some(raises) = &self.raises {
             let estimate = raises.take_estimate();
             window.set_unrecorded(estimate.unrecorded_ms, estimate.variance);
+            window.correct_raises(estimate.owed);
         }
         if let Some(allocations) = &mut self.allocations {
             window.set_probe_cost(allocations.take_cost()?);

@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
-use agent_common::{counter::Counter, maps::RaiseWindows};
+use agent_common::{
+    counter::Counter,
+    maps::{RaiseGaps, RaiseWindows, RunGaps},
+};
 use aya::{
     Ebpf,
-    maps::{Array, MapData},
+    maps::{Array, MapData, PerCpuArray},
     programs::ProgramFd,
 };
 
@@ -25,10 +28,14 @@ const ON_TRACEBACK: &str = "on_traceback";
 /// The only value: [`RaiseWindows`]. Written by the agent, read by the BPF program.
 const RAISE_WINDOWS: &str = "RAISE_WINDOWS";
 
+/// The only value: [`RaiseGaps`], one for each CPU. Written by the BPF program.
+const RAISE_GAPS: &str = "RAISE_GAPS";
+
 /// The probe of exceptions, for a thread of its own.
 pub struct RaiseProbe {
     program: ProgramFd,
     windows: Array<MapData, RaiseWindows>,
+    gaps: PerCpuArray<MapData, RaiseGaps>,
     counters: CounterMap,
 }
 
@@ -41,6 +48,10 @@ pub struct RaiseCounts {
     pub raises: u64,
     /// The time of its runs, in nanoseconds, without that of the breakpoints.
     pub ns: u64,
+    /// From one run to the next, where exceptions were not recorded.
+    pub idle: RunGaps,
+    /// The same where they were.
+    pub recorded: RunGaps,
 }
 
 impl RaiseCounts {
@@ -51,6 +62,8 @@ impl RaiseCounts {
             runs: self.runs.saturating_sub(before.runs),
             raises: self.raises.saturating_sub(before.raises),
             ns: self.ns.saturating_sub(before.ns),
+            idle: self.idle.since(before.idle),
+            recorded: self.recorded.since(before.recorded),
         }
     }
 
@@ -61,6 +74,8 @@ impl RaiseCounts {
             runs: self.runs.saturating_add(other.runs),
             raises: self.raises.saturating_add(other.raises),
             ns: self.ns.saturating_add(other.ns),
+            idle: self.idle.and(other.idle),
+            recorded: self.recorded.and(other.recorded),
         }
     }
 }
@@ -71,6 +86,7 @@ impl RaiseProbe {
         Ok(Self {
             program: Self::check(object)?,
             windows: maps::take(object, RAISE_WINDOWS)?,
+            gaps: maps::take(object, RAISE_GAPS)?,
             counters: CounterMap::again(object)?,
         })
     }
@@ -96,12 +112,20 @@ impl RaiseProbe {
     ///
     /// # Errors
     ///
-    /// [`Error::Map`] when the counters cannot be read.
+    /// [`Error::Map`] when the maps cannot be read.
     pub fn counts(&self) -> Result<RaiseCounts, Error> {
+        let gaps = self.gaps.get(&0, 0);
+        let mut sums = [RunGaps::default(); 2];
+        for of_processor in gaps.map_err(map_error("read", RAISE_GAPS))?.iter() {
+            sums = std::array::from_fn(|index| sums[index].and(of_processor.gaps[index]));
+        }
+        let [idle, recorded] = sums;
         Ok(RaiseCounts {
             runs: self.counters.read(Counter::TRACEBACKS)?,
             raises: self.counters.read(Counter::RAISES)?,
             ns: self.counters.read(Counter::PROBE_NS)?,
+            idle,
+            recorded,
         })
     }
 }

@@ -6,24 +6,35 @@
 //! window in one and others beside it: so it is of many blocks together.
 //!
 //! Where recording takes most of the CPU time, that time of their own is a small difference of large numbers, neither
-//! of which is known well. There it is known from how long a run takes while the probe is attached and does not
-//! record: that differs from the time without it by the breakpoint alone.
+//! of which is known well. There it is known from how long it is from one run to the next while the probe is attached
+//! and does not record: that differs from the time without it by the breakpoint alone.
+//!
+//! Where recording ends within a block, that part of it has as many exceptions as its length, and the windows before,
+//! let expect.
 
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
     reason = "estimates: counts and nanoseconds of a capture are below 2^53, and casts of floats saturate"
 )]
 
-use super::schedule::{CACHES_NS, WINDOW_NS};
+use agent_common::maps::RunGaps;
+
+use super::{
+    estimate::Uncertainty,
+    schedule::{CACHES_NS, WINDOW_NS},
+};
 use crate::bpf::RaiseCounts;
 
 /// How far what the probe costs may be from the truth, as a share of it.
 const UNCERTAIN: f64 = 0.15;
 
-/// Runs of the probe without recording from which the time of a run without the probe is known.
-const MIN_IDLE_RUNS: f64 = 200.0;
+/// By how much a run of the probe that does not record slows a program down, in times of what it costs one that does
+/// little: 1 to 1.4 by measurement, since the caches and the branch predictor then hold what is the kernel's.
+const POLLUTION: f64 = 1.2;
+
+/// Times between runs of the probe by which their mean is known.
+const MIN_GAPS: f64 = 200.0;
 
 /// The cost in a window, in parts of its CPU time, from which what is left of that is too little to be known from it.
 const MOST_COST: f64 = 1.0 / 3.0;
@@ -34,14 +45,17 @@ const MAX_SLOWDOWN: u64 = 20;
 /// How much of the blocks before a block counts in estimates, in whose window programs ran all the time.
 const REMEMBERED: f64 = 0.9;
 
+/// How much of the windows before a window counts in how many exceptions one has at present.
+const PRESENT: f64 = 0.7;
+
 /// By how much the weight of a block differs at most from what its length and the cost of the probe say.
 const MAX_UNEXPLAINED: f64 = 2.0;
 
 /// What the window of a block has shown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
-    /// Windows of the block.
-    pub(super) windows: u64,
+    /// Windows of the block, or of the part of it that has passed.
+    pub(super) windows: f64,
     /// Exceptions that were recorded.
     pub(super) raises: u64,
     /// The window, or what was seen of it: the agent may be late.
@@ -73,25 +87,14 @@ impl Elapsed {
     }
 }
 
-/// What programs did in a time with the probe attached.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Measured {
-    /// What the probe did.
-    pub(super) work: RaiseCounts,
-    /// CPU time of the programs, with what the probe has cost, in nanoseconds.
-    pub(super) cpu_ns: u64,
-}
-
 /// Estimates how many exceptions were raised in blocks of which one window was recorded.
 #[derive(Debug, Default)]
 pub(super) struct Estimator {
     /// What a run of the probe costs that does not record, in nanoseconds.
     idle_run_ns: f64,
-    /// Runs of the probe without recording, of the last blocks, and the CPU time meanwhile.
-    idle_runs: f64,
-    idle_cpu_ns: f64,
-    /// CPU time for each run while all exceptions were recorded, in nanoseconds; 0 where there was none.
-    recorded_run_ns: f64,
+    /// From one run of the probe to the next, without recording and with it.
+    idle: Gaps,
+    recorded: Gaps,
     /// CPU time of the programs' own outside of the windows, of the last blocks.
     other_ns: f64,
     /// What it would be if the rest were as the windows: without what the probe costs, and with it.
@@ -99,8 +102,62 @@ pub(super) struct Estimator {
     most_ns: f64,
     /// Exceptions that were raised and are not in the samples, or the other way about.
     owed: f64,
-    /// Exceptions in the last window.
+    /// Exceptions in the last windows.
+    present: Present,
+}
+
+/// From one run of the probe to the next, of the last blocks.
+#[derive(Debug, Default)]
+struct Gaps {
+    count: f64,
+    ns: f64,
+}
+
+impl Gaps {
+    /// Takes the gaps of a block into account.
+    fn add(&mut self, gaps: RunGaps) {
+        self.count = self.count * REMEMBERED + gaps.count as f64;
+        self.ns = self.ns * REMEMBERED + gaps.ns as f64;
+    }
+
+    /// CPU time from a run to the next one, in nanoseconds, where there were enough.
+    fn mean_ns(&self) -> Option<f64> {
+        (self.count >= MIN_GAPS).then_some(self.ns / self.count)
+    }
+}
+
+/// How many exceptions the last windows had.
+#[derive(Debug, Default)]
+struct Present {
     last: Option<f64>,
+    /// Of the last windows, each of which counts the less the longer it is ago: how many there were, their exceptions,
+    /// and their variances.
+    windows: f64,
+    raises: f64,
+    spreads: f64,
+}
+
+impl Present {
+    /// Takes a window into account; returns the variance that it shows, which is not less than that of events that
+    /// are independent of each other.
+    fn add(&mut self, raises: f64) -> f64 {
+        let last = self.last.replace(raises).unwrap_or(raises);
+        let spread = ((raises - last).powi(2) / 2.0).max(raises);
+        self.windows = self.windows * PRESENT + 1.0;
+        self.raises = self.raises * PRESENT + raises;
+        self.spreads = self.spreads * PRESENT + spread;
+        spread
+    }
+
+    /// Exceptions of a window.
+    fn mean(&self) -> f64 {
+        self.raises / self.windows.max(1.0)
+    }
+
+    /// Their variance.
+    fn spread(&self) -> f64 {
+        self.spreads / self.windows.max(1.0)
+    }
 }
 
 impl Estimator {
@@ -112,34 +169,47 @@ impl Estimator {
         }
     }
 
-    /// Takes into account a time in which all exceptions were recorded, and one right after that in which none was.
-    pub(super) fn note_all(&mut self, recorded: Measured, idle: Measured) {
-        let runs = recorded.work.runs.max(1) as f64;
-        self.recorded_run_ns = recorded.cpu_ns as f64 / runs;
-        let raises_per_run = recorded.work.raises as f64 / runs;
-        self.owed += idle.work.runs as f64 * raises_per_run;
-        let in_window = WINDOW_NS as f64 / self.recorded_run_ns.max(1.0) * raises_per_run;
-        self.last.get_or_insert(in_window);
+    /// Takes into account what the probe did in `ns` nanoseconds in which all exceptions were recorded, and in a time
+    /// right after that in which none was.
+    pub(super) fn note_all(&mut self, recorded: RaiseCounts, ns: u64, idle: RaiseCounts) {
+        self.recorded.add(recorded.recorded);
+        let raises = recorded.raises as f64;
+        self.owed += idle.runs as f64 * raises / recorded.runs.max(1) as f64;
+        if self.present.last.is_none() {
+            self.present
+                .add(raises * WINDOW_NS as f64 / ns.max(1) as f64);
+        }
         self.note_idle(idle);
     }
 
-    /// Takes into account a time before a window, in which nothing was recorded.
-    pub(super) fn note_idle(&mut self, idle: Measured) {
-        self.idle_runs = self.idle_runs * REMEMBERED + idle.work.runs as f64;
-        self.idle_cpu_ns = self.idle_cpu_ns * REMEMBERED + idle.cpu_ns as f64;
+    /// Takes into account what the probe did in a time before a window, in which nothing was recorded.
+    pub(super) fn note_idle(&mut self, idle: RaiseCounts) {
+        self.idle.add(idle.idle);
     }
 
-    /// The variance that is added by a block of which only a share has passed, with its window or without it: what is
-    /// counted for it is all of it or nothing.
-    pub(super) fn variance_of_part(&self, windows: u64, share: f64) -> u64 {
-        let raises = self.last.unwrap_or(0.0) * (1.0 + self.ratio(windows));
-        (raises.powi(2) * share * (1.0 - share)) as u64
+    /// Takes a part of a block into account, of so many windows, of which none was recorded to its end, but so many
+    /// exceptions are in the samples.
+    pub(super) fn add_unseen(&mut self, windows: f64, sampled: f64) -> Uncertainty {
+        let times = self.ratio(1.0 + windows);
+        let raises = self.present.mean() * times;
+        self.owed += raises - sampled;
+        let own_ns = self.own_run_ns().unwrap_or(self.idle_run_ns).max(1.0);
+        let slowdown = (self.idle_run_ns / own_ns).min(MAX_SLOWDOWN as f64);
+        Uncertainty {
+            variance: times.powi(2) * self.present.spread(),
+            systematic: UNCERTAIN * slowdown * raises,
+        }
+    }
+
+    /// By how many exceptions those differ that were raised from those in the samples.
+    pub(super) fn owed(&self) -> i64 {
+        self.owed as i64
     }
 
     /// The weight of exceptions in the window of a block of so many windows.
     pub(super) fn weight(&self, windows: u64) -> f64 {
-        let weight = 1.0 + self.ratio(windows);
-        let expected = self.last.unwrap_or(0.0);
+        let weight = 1.0 + self.ratio(windows as f64);
+        let expected = self.present.mean();
         if expected < 1.0 {
             return weight;
         }
@@ -147,28 +217,29 @@ impl Estimator {
     }
 
     /// How much time of their own programs have outside of the window of a block, in times of that in it.
-    fn ratio(&self, windows: u64) -> f64 {
-        let others = windows.saturating_sub(1) as f64;
+    fn ratio(&self, windows: f64) -> f64 {
+        let others = (windows - 1.0).max(0.0);
         if self.least_ns > 0.0 {
             let least_ns = self.least_ns / MAX_UNEXPLAINED;
             let most_ns = self.most_ns * MAX_UNEXPLAINED;
             return others * self.other_ns.clamp(least_ns, most_ns) / self.least_ns;
         }
         // Where nothing is known of windows: as if programs had as much CPU time as while all was recorded.
-        match self.own_run_ns() {
-            Some(own_ns) if self.recorded_run_ns > 0.0 => {
-                others * (self.recorded_run_ns / own_ns).clamp(1.0, MAX_SLOWDOWN as f64)
-            }
-            _ => others,
-        }
+        others * self.slowdown().unwrap_or(1.0)
     }
 
     /// CPU time from a run of the probe to the next one if it was not attached, in nanoseconds, where it has run often
     /// enough without recording.
     fn own_run_ns(&self) -> Option<f64> {
-        let run_ns = self.idle_cpu_ns / self.idle_runs.max(1.0);
-        let own_ns = (run_ns - self.idle_run_ns).max(run_ns / MAX_SLOWDOWN as f64);
-        (self.idle_runs >= MIN_IDLE_RUNS).then_some(own_ns)
+        let run_ns = self.idle.mean_ns()?;
+        let own_ns = run_ns - POLLUTION * self.idle_run_ns;
+        Some(own_ns.max(run_ns / MAX_SLOWDOWN as f64))
+    }
+
+    /// How many times as long as usual it takes programs from one run to the next while exceptions are recorded.
+    fn slowdown(&self) -> Option<f64> {
+        let slowdown = self.recorded.mean_ns()? / self.own_run_ns()?;
+        Some(slowdown.clamp(1.0, MAX_SLOWDOWN as f64))
     }
 
     /// CPU time of the programs' own in a window, in nanoseconds, and the uncertain part of that.
@@ -185,7 +256,7 @@ impl Estimator {
         let by_runs = run_ns * seen.work.runs as f64;
         if cost + caches_ns > cpu_ns * MOST_COST {
             let own_ns = by_runs.clamp(least, cpu_ns);
-            return (own_ns, own_ns * self.idle_run_ns / run_ns);
+            return (own_ns, self.idle_run_ns * seen.work.runs as f64);
         }
         let most = cpu_ns - cost;
         (by_runs.clamp(most - caches_ns, most), cost + caches_ns)
@@ -212,9 +283,10 @@ impl Estimator {
         self.most_ns = self.most_ns * remembered + windows * cpu_ns.max(own_ns);
     }
 
-    /// Takes a block into account that has ended, whose exceptions had this weight; returns the variance that it adds.
-    pub(super) fn add(&mut self, seen: &Seen, weight: f64) -> u64 {
+    /// Takes a block into account, or the part of it until recording ended, whose exceptions had this weight.
+    pub(super) fn add(&mut self, seen: &Seen, weight: f64) -> Uncertainty {
         let raises = seen.raises as f64;
+        self.recorded.add(seen.work.recorded);
         let mut slowdown = 0.0;
         if seen.window.ns > WINDOW_NS / 2 {
             let (own_ns, uncertain_ns) = self.own_ns(seen);
@@ -224,15 +296,15 @@ impl Estimator {
         let ratio = self.ratio(seen.windows);
         self.owed += raises * (1.0 + ratio) - raises * weight;
         // The window of a block and the others of it are as different as those of two blocks.
-        let last = self.last.replace(raises).unwrap_or(raises);
-        let spread = ((raises - last).powi(2) / 2.0).max(raises);
-        let sampling = ratio * (ratio + 1.0) * spread;
-        let systematic = UNCERTAIN * slowdown * raises * ratio;
-        (sampling + systematic.powi(2)) as u64
+        Uncertainty {
+            variance: ratio * (ratio + 1.0) * self.present.add(raises),
+            systematic: UNCERTAIN * slowdown * raises * ratio,
+        }
     }
 }
 
 #[cfg(test)]
+#[expect(clippy::cast_sign_loss, reason = "no count is negative")]
 mod tests {
     use super::*;
     use crate::session::raises::schedule::{BREAKPOINT_NS, cost_ns, tests::work};
@@ -262,7 +334,7 @@ mod tests {
             let others = 19.0 * if is_busy { window } else { window / 10.0 };
             let weight = estimator.weight(windows);
             let seen = Seen {
-                windows,
+                windows: windows as f64,
                 raises: raises as u64,
                 work: work(raises as u64),
                 window: windows_of(1, ((own + raises * 10e-6) * 1e9) as u64),
@@ -305,7 +377,7 @@ mod tests {
             let own = window_cpu_ns as f64 / 1e9 / (1.0 + RATE * 10e-6);
             let weight = estimator.weight(windows);
             let seen = Seen {
-                windows,
+                windows: windows as f64,
                 raises: (RATE * own) as u64,
                 work: work((RATE * own) as u64),
                 window: windows_of(1, window_cpu_ns),
@@ -325,27 +397,34 @@ mod tests {
     #[test]
     fn what_recording_costs_does_not_matter_where_it_takes_most_of_the_time() {
         const OWN_NS: u64 = 2_000;
+        const IDLE_NS: u64 = OWN_NS + 1_080;
         const RECORDED_NS: u64 = 10_000;
+        let gaps = |count: u64, each_ns: u64| RunGaps {
+            count,
+            ns: count * each_ns,
+        };
+        let recorded = |runs: u64| RaiseCounts {
+            runs,
+            raises: runs,
+            ns: runs * 5_000,
+            recorded: gaps(runs, RECORDED_NS),
+            ..RaiseCounts::default()
+        };
         let windows = 40;
         let mut estimator = Estimator::new(900);
         let all = WINDOW_NS / RECORDED_NS;
-        let recorded = Measured {
-            work: of_runs(all),
-            cpu_ns: WINDOW_NS,
-        };
-        estimator.note_all(recorded, Measured::default());
-        let (mut recorded, mut total) = (0.0, 0.0);
+        estimator.note_all(recorded(all), WINDOW_NS, RaiseCounts::default());
+        let (mut sampled, mut total) = (0.0, 0.0);
         for nth in 0..20 {
-            let idle = Measured {
-                work: of_runs(1_000),
-                cpu_ns: 1_000 * (OWN_NS + 900),
-            };
-            estimator.note_idle(idle);
+            estimator.note_idle(RaiseCounts {
+                idle: gaps(1_000, IDLE_NS),
+                ..RaiseCounts::default()
+            });
             let weight = estimator.weight(windows);
             let seen = Seen {
-                windows,
+                windows: windows as f64,
                 raises: all,
-                work: of_runs(all),
+                work: recorded(all),
                 window: windows_of(1, WINDOW_NS),
                 other: windows_of(windows - 1, (windows - 1) * WINDOW_NS),
                 outside: RaiseCounts {
@@ -353,29 +432,66 @@ mod tests {
                     ..RaiseCounts::default()
                 },
             };
-            recorded += all as f64 * weight;
+            sampled += all as f64 * weight;
             total += all as f64 + ((windows - 1) * WINDOW_NS / OWN_NS) as f64;
             // From the first window on.
-            let share = recorded / total;
+            let share = sampled / total;
             assert!((share - 1.0).abs() < 0.03, "{nth}: {share}");
-            let deviation = (estimator.add(&seen, weight) as f64).sqrt();
+            let added = estimator.add(&seen, weight);
+            let deviation = added.variance.sqrt() + added.systematic;
             assert!(deviation < 0.1 * total, "{nth}: {deviation} of {total}");
         }
     }
 
-    /// Runs that each record an exception.
-    fn of_runs(runs: u64) -> RaiseCounts {
-        RaiseCounts {
-            runs,
-            raises: runs,
-            ns: runs * 5_000,
+    /// A program that raises as many exceptions in each window as another one, however long the last block was, and
+    /// whether its window had come.
+    #[test]
+    fn wherever_recording_ends_the_number_is_that_of_all_of_the_time() {
+        let seen = |windows: f64| Seen {
+            windows,
+            raises: 1_000,
+            work: RaiseCounts {
+                raises: 1_000,
+                ..RaiseCounts::default()
+            },
+            window: windows_of(1, WINDOW_NS),
+            other: windows_of(19, 19 * WINDOW_NS),
+            outside: RaiseCounts::default(),
+        };
+        let ended = |last: f64, has_window: bool| {
+            let mut estimator = Estimator::new(BREAKPOINT_NS);
+            let mut sampled = 0.0;
+            for _ in 0..4 {
+                let weight = estimator.weight(20);
+                sampled += 1_000.0 * weight;
+                estimator.add(&seen(20.0), weight);
+            }
+            let added = if has_window {
+                let weight = estimator.weight(20);
+                sampled += 1_000.0 * weight;
+                estimator.add(&seen(last), weight)
+            } else {
+                estimator.add_unseen(last, 0.0)
+            };
+            (sampled + estimator.owed() as f64, added)
+        };
+        for last in [1.0, 2.5, 10.0, 19.0] {
+            for has_window in [true, false] {
+                let (found, added) = ended(last, has_window);
+                let raised = 1_000.0 * (80.0 + last);
+                // What recording cost is a part of it: 3 us for each of a thousand.
+                assert!((found / raised - 1.15).abs() < 0.04, "{last}: {found}");
+                assert!(added.variance > 0.0 || last <= 1.0, "{last}: {added:?}");
+                let deviation = added.variance.sqrt() + added.systematic;
+                assert!(deviation < 0.1 * raised, "{last}: {added:?}");
+            }
         }
     }
 
     #[test]
     fn what_is_recorded_whole_has_no_error() {
         let seen = |raises, windows: u64| Seen {
-            windows,
+            windows: windows as f64,
             raises,
             work: RaiseCounts {
                 raises,
@@ -386,9 +502,13 @@ mod tests {
             outside: RaiseCounts::default(),
         };
         let mut estimator = Estimator::new(BREAKPOINT_NS);
-        assert_eq!(estimator.add(&seen(100, 1), 1.0), 0);
+        let error = |added: Uncertainty| (added.variance, added.systematic.round());
+        assert_eq!(error(estimator.add(&seen(100, 1), 1.0)), (0.0, 0.0));
         // Two more windows of about as many: as a Poisson process has it, and a little for what the probe costs.
-        assert_eq!(estimator.add(&seen(100, 3), 3.0), 615);
-        assert_eq!(estimator.add(&seen(200, 3), 3.0), 31_186);
+        let (variance, systematic) = error(estimator.add(&seen(100, 3), 3.0));
+        assert!((variance - 600.0).abs() < 20.0, "{variance}");
+        assert!(systematic < 1.0, "{systematic}");
+        let (variance, _) = error(estimator.add(&seen(200, 3), 3.0));
+        assert!((variance - 31_000.0).abs() < 1_000.0, "{variance}");
     }
 }

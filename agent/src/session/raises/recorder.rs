@@ -1,13 +1,14 @@
 //! Attaches the probe and detaches it, as the schedule says.
 
 use std::{
+    ops::RangeInclusive,
     sync::mpsc::{self, RecvTimeoutError},
     time::Duration,
 };
 
 use super::{
     estimate::SharedEstimate,
-    estimator::{Elapsed, Estimator, Measured, Seen},
+    estimator::{Elapsed, Estimator, Seen},
     schedule::{BREAKPOINT_NS, Block, Credit, Phase, Spending, WINDOW_NS},
 };
 use crate::{
@@ -23,9 +24,15 @@ use agent_common::maps::{RaiseWindow, RaiseWindows};
 const WORTH_DETACHING_NS: u64 = 15_000_000;
 
 /// Times for attaching the probe before a window begins, in nanoseconds.
-const LEAD_NS: std::ops::RangeInclusive<u64> = 2_000_000..=1_000_000_000;
+const LEAD_NS: RangeInclusive<u64> = 16_000_000..=1_000_000_000;
 
-/// For how long it is measured what programs do while all is recorded, and nothing, in nanoseconds.
+/// Least time from a moment at which the probe is attached to a window, in nanoseconds.
+const NEXT_NS: u64 = 2_000_000;
+
+/// Windows of one block that may be missed before the probe stays attached until the next one.
+const MAX_MISSED: u32 = 2;
+
+/// For how long it is measured what programs do while nothing is recorded, in nanoseconds.
 const MEASURED_NS: u64 = 5_000_000;
 
 /// How long before a window its weight is set, in nanoseconds.
@@ -43,7 +50,7 @@ pub(super) struct Recorder {
     places: Places,
     /// Whether the probe is to be attached at present.
     is_attached: bool,
-    /// How long attaching it took last, in nanoseconds.
+    /// How long attaching it takes at most, as it took of late, in nanoseconds.
     attaching_ns: u64,
     /// The same of detaching it.
     detaching_ns: u64,
@@ -51,8 +58,8 @@ pub(super) struct Recorder {
     late: RaiseCounts,
     /// Whether the window of the next block was published before it began.
     is_published: bool,
-    /// Where a block began, and what the probe had done by then, whose window was missed.
-    missed: Option<(Moment, RaiseCounts)>,
+    /// The begin of a block whose window was missed.
+    missed: Option<Begin>,
     credit: Credit,
     spending: Spending,
     estimator: Estimator,
@@ -61,6 +68,15 @@ pub(super) struct Recorder {
 
 /// The session has ended.
 struct Stopped;
+
+/// The begin of a block.
+struct Begin {
+    moment: Moment,
+    /// What the probe had done by then.
+    counts: RaiseCounts,
+    /// How many windows of the block were missed.
+    missed: u32,
+}
 
 /// A moment.
 #[derive(Clone, Copy)]
@@ -118,6 +134,7 @@ impl Recorder {
         while let Ok(next) = self.act(&phase, stopped)? {
             phase = next;
         }
+        self.estimate.end(self.estimator.owed());
         self.publish([RaiseWindow::default(); 2])
     }
 
@@ -154,14 +171,11 @@ impl Recorder {
             let work = counts.since(counted);
             if self.credit.is_used_up(work, ns) {
                 self.spending = Spending::of(work, ns);
-                let Ok(recorded) = self.measure(monotonic_ns() + MEASURED_NS, stopped)? else {
-                    return Ok(Err(Stopped));
-                };
                 self.publish([RaiseWindow::default(); 2])?;
                 let Ok(idle) = self.measure(monotonic_ns() + MEASURED_NS, stopped)? else {
                     return Ok(Err(Stopped));
                 };
-                self.estimator.note_all(recorded, idle);
+                self.estimator.note_all(work, ns, idle);
                 return Ok(Ok(self.next_block(monotonic_ns())));
             }
             counted = counts;
@@ -169,32 +183,25 @@ impl Recorder {
         }
     }
 
-    /// What the probe and the programs do until a time.
+    /// What the probe does until a time.
     fn measure(
         &self,
         until_ns: u64,
         stopped: &mpsc::Receiver<()>,
-    ) -> Result<Result<Measured, Stopped>, Error> {
-        let (counts, cpu_ns) = (self.probe.counts()?, self.cpu_ns());
+    ) -> Result<Result<RaiseCounts, Stopped>, Error> {
+        let counts = self.probe.counts()?;
         if wait(until_ns, stopped).is_err() {
             return Ok(Err(Stopped));
         }
-        Ok(Ok(Measured {
-            work: self.probe.counts()?.since(counts),
-            cpu_ns: self.cpu_ns().saturating_sub(cpu_ns),
-        }))
+        Ok(Ok(self.probe.counts()?.since(counts)))
     }
 
-    /// A block of which only a part has passed when the session ends.
-    fn end_in(&self, block: &Block) {
-        let length_ns = block.windows * WINDOW_NS;
-        let passed_ns = length_ns.saturating_sub(block.end_ns.saturating_sub(monotonic_ns()));
-        let share = f64::from(u32::try_from(passed_ns / 1_000).unwrap_or(u32::MAX))
-            / f64::from(u32::try_from(length_ns / 1_000).unwrap_or(u32::MAX));
-        let variance = self
-            .estimator
-            .variance_of_part(block.windows, share.min(1.0));
-        self.estimate.add(passed_ns / 1_000_000, variance);
+    /// Takes a block into account that ends with the session before its window was recorded to its end; so many
+    /// exceptions are in the samples.
+    fn end_in(&mut self, block: &Block, sampled: f64) {
+        let passed_ns = block.passed_ns(monotonic_ns());
+        let uncertainty = self.estimator.add_unseen(windows_in(passed_ns), sampled);
+        self.estimate.add(passed_ns / 1_000_000, uncertainty);
     }
 
     fn record_block(
@@ -202,29 +209,37 @@ impl Recorder {
         block: &Block,
         stopped: &mpsc::Receiver<()>,
     ) -> Result<Result<Phase, Stopped>, Error> {
-        let is_moved = self.missed.is_some();
-        let (began, block_counts) = match self.missed.take() {
-            Some(began) => began,
-            None => (self.moment(), self.probe.counts()?),
+        let begin = match self.missed.take() {
+            Some(begin) => begin,
+            None => Begin {
+                moment: self.moment(),
+                counts: self.probe.counts()?,
+                missed: 0,
+            },
         };
-        let Ok(opened) = self.open(block, is_moved, stopped)? else {
+        let Ok(opened) = self.open(block, begin.missed, stopped)? else {
+            self.end_in(block, 0.0);
             return Ok(Err(Stopped));
         };
         let Some(weight) = opened else {
-            self.missed = Some((began, block_counts));
+            let missed = begin.missed + 1;
+            self.missed = Some(Begin { missed, ..begin });
             self.follow_sites();
             return Ok(Ok(Phase::Block(self.moved(block))));
         };
         if wait(block.window_ns.start, stopped).is_err() {
+            self.end_in(block, 0.0);
             return Ok(Err(Stopped));
         }
         let (before, opened) = (self.probe.counts()?, self.moment());
         if wait(block.decision_ns(), stopped).is_err() {
+            let recorded = self.probe.counts()?.since(begin.counts);
+            self.end_in(block, weight * to_float(recorded.raises));
             return Ok(Err(Stopped));
         }
         let counts = self.probe.counts()?;
         // What it costs to have it attached is paid for too: on a busy machine that takes longer than a window.
-        let spent = counts.since(block_counts).and(self.late);
+        let spent = counts.since(begin.counts).and(self.late);
         let recorded_ns = block.decision_ns() - block.window_ns.start;
         self.spending.add(spent, recorded_ns);
         let next = if self.spending.is_little() {
@@ -252,25 +267,24 @@ impl Recorder {
         self.late = self.probe.counts()?.since(after);
         let is_stopped = wait(block.end_ns, stopped).is_err();
         let ended = self.moment();
-        let outside = before.since(block_counts).and(self.late);
-        let variance = self.estimator.add(
+        let outside = before.since(begin.counts).and(self.late);
+        let passed_ns = block.passed_ns(ended.ns);
+        let uncertainty = self.estimator.add(
             &Seen {
-                windows: block.windows,
-                raises: after.since(block_counts).raises,
+                windows: windows_in(passed_ns),
+                raises: after.since(begin.counts).raises,
                 work: after.since(before),
                 window: closed.since(opened),
-                other: opened.since(began).and(ended.since(closed)),
+                other: opened.since(begin.moment).and(ended.since(closed)),
                 outside,
             },
             weight,
         );
+        let unrecorded_ns = passed_ns.saturating_sub(WINDOW_NS);
+        self.estimate.add(unrecorded_ns / 1_000_000, uncertainty);
         if is_stopped {
-            self.estimate.add(0, variance);
-            self.end_in(block);
             return Ok(Err(Stopped));
         }
-        let unrecorded_ms = (block.windows - 1) * (WINDOW_NS / 1_000_000);
-        self.estimate.add(unrecorded_ms, variance);
         self.follow_sites();
         Ok(Ok(next))
     }
@@ -280,14 +294,13 @@ impl Recorder {
     fn open(
         &mut self,
         block: &Block,
-        is_moved: bool,
+        missed: u32,
         stopped: &mpsc::Receiver<()>,
     ) -> Result<Result<Option<f64>, Stopped>, Error> {
         let start_ns = block.window_ns.start;
-        if !self.is_attached || (!is_moved && self.is_worth_detaching(start_ns)) {
+        if !self.is_attached || (missed < MAX_MISSED && self.is_worth_detaching(start_ns)) {
             self.detach()?;
             if wait(start_ns.saturating_sub(self.lead_ns()), stopped).is_err() {
-                self.end_in(block);
                 return Ok(Err(Stopped));
             }
             self.attach();
@@ -297,7 +310,6 @@ impl Recorder {
         }
         let weight = self.publish_block(block)?;
         let Ok(idle) = self.measure(start_ns.saturating_sub(PUBLISHING_NS), stopped)? else {
-            self.end_in(block);
             return Ok(Err(Stopped));
         };
         if monotonic_ns() >= start_ns {
@@ -316,7 +328,7 @@ impl Recorder {
     /// A block whose window was missed, with one that comes later and stands for what was missed too.
     fn moved(&self, block: &Block) -> Block {
         // The probe is attached by now.
-        let earliest_ns = monotonic_ns() + LEAD_NS.start();
+        let earliest_ns = monotonic_ns() + NEXT_NS;
         block.moved(earliest_ns, &self.spending, |below| fastrand::u64(..below))
     }
 
@@ -360,8 +372,9 @@ impl Recorder {
         let began_ns = monotonic_ns();
         if self.places.attach(&self.probe) {
             let took_ns = monotonic_ns().saturating_sub(began_ns);
-            // Else it was attached to some of them alone.
-            let least_ns = if was_attached { self.attaching_ns } else { 0 };
+            // Where it was attached before, it is attached to some of them alone.
+            let before_ns = self.attaching_ns;
+            let least_ns = before_ns - if was_attached { 0 } else { before_ns / 8 };
             self.attaching_ns = took_ns.max(least_ns);
         }
     }
@@ -374,7 +387,7 @@ impl Recorder {
 
     /// For how long before a window the probe is attached.
     fn lead_ns(&self) -> u64 {
-        (self.attaching_ns * 2).clamp(*LEAD_NS.start(), *LEAD_NS.end())
+        (self.attaching_ns * 3 / 2).clamp(*LEAD_NS.start(), *LEAD_NS.end())
     }
 
     /// Detaches the probe from all places. No window is published from then on: those that are detached last may take
@@ -389,6 +402,19 @@ impl Recorder {
         }
         Ok(())
     }
+}
+
+/// How many windows a time has.
+fn windows_in(ns: u64) -> f64 {
+    to_float(ns) / to_float(WINDOW_NS)
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "exceptions of a capture, and its nanoseconds, are below 2^53"
+)]
+fn to_float(count: u64) -> f64 {
+    count as f64
 }
 
 /// The weight of exceptions in a phase.

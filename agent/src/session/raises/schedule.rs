@@ -124,7 +124,7 @@ impl Block {
         spending: &Spending,
         random: impl FnOnce(u64) -> u64,
     ) -> Self {
-        let start_ns = self.end_ns - self.windows * WINDOW_NS;
+        let start_ns = self.start_ns();
         let missed = earliest_ns.saturating_sub(start_ns).div_ceil(WINDOW_NS);
         Self::after(start_ns, missed, spending, random)
     }
@@ -152,6 +152,15 @@ impl Block {
             end_ns: self.window_ns.end,
             weight: (weight * WEIGHT_UNIT as f64) as u64,
         }
+    }
+
+    fn start_ns(&self) -> u64 {
+        self.end_ns - self.windows * WINDOW_NS
+    }
+
+    /// How much of it has passed at a time, in nanoseconds.
+    pub(super) fn passed_ns(&self, now_ns: u64) -> u64 {
+        now_ns.min(self.end_ns).saturating_sub(self.start_ns())
     }
 
     /// When what follows is to be decided.
@@ -214,6 +223,7 @@ pub(super) mod tests {
             runs: 2 * raises,
             raises,
             ns: raises.saturating_mul(5_000),
+            ..RaiseCounts::default()
         }
     }
 
