@@ -50,7 +50,7 @@ impl Raises {
         })
     }
 
-    /// What has become unknown since the last call.
+    /// What the samples since the last call do not have.
     pub(super) fn take_estimate(&self) -> RaiseEstimate {
         self.estimate.take()
     }
