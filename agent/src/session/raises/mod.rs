@@ -15,6 +15,7 @@
 
 mod estimate;
 mod estimator;
+mod recent;
 mod recorder;
 mod schedule;
 
