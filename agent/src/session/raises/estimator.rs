@@ -18,9 +18,10 @@
     reason = "estimates: counts and nanoseconds of a capture are below 2^53, and casts of floats saturate"
 )]
 
+use agent_common::maps::RunGaps;
+
 use super::{
     estimate::Uncertainty,
-    recent::{Gaps, Present, REMEMBERED},
     schedule::{CACHES_NS, WINDOW_NS},
 };
 use crate::bpf::RaiseCounts;
@@ -32,11 +33,20 @@ const UNCERTAIN: f64 = 0.15;
 /// little: 1 to 1.4 by measurement, since the kernel displaces what the program has in the processor's caches.
 const POLLUTION: f64 = 1.2;
 
+/// Times between runs of the probe by which their mean is known.
+const MIN_GAPS: f64 = 200.0;
+
 /// The cost in a window, in parts of its CPU time, from which what is left of that is too little to be known from it.
 const MOST_COST: f64 = 1.0 / 3.0;
 
 /// By how much the probe may slow programs down at most, as far as estimates take it into account.
 const MAX_SLOWDOWN: u64 = 20;
+
+/// How much of the blocks before a block counts in estimates, in whose window programs ran all the time.
+const REMEMBERED: f64 = 0.9;
+
+/// How much of the windows before a window counts in how many exceptions one has at present.
+const PRESENT: f64 = 0.7;
 
 /// By how much the weight of a block differs at most from what its length and the cost of the probe say.
 const MAX_UNEXPLAINED: f64 = 2.0;
@@ -96,6 +106,60 @@ pub(super) struct Estimator {
     present: Present,
 }
 
+/// From one run of the probe to the next, of the last blocks.
+#[derive(Debug, Default)]
+struct Gaps {
+    count: f64,
+    ns: f64,
+}
+
+impl Gaps {
+    /// Takes the gaps of a block into account.
+    fn add(&mut self, gaps: RunGaps) {
+        self.count = self.count * REMEMBERED + gaps.count as f64;
+        self.ns = self.ns * REMEMBERED + gaps.ns as f64;
+    }
+
+    /// CPU time from a run to the next one, in nanoseconds, where there were enough.
+    fn mean_ns(&self) -> Option<f64> {
+        (self.count >= MIN_GAPS).then_some(self.ns / self.count)
+    }
+}
+
+/// How many exceptions the last windows had.
+#[derive(Debug, Default)]
+struct Present {
+    last: Option<f64>,
+    /// Of the last windows, each of which counts the less the longer it is ago: how many there were, their exceptions,
+    /// and their variances.
+    windows: f64,
+    raises: f64,
+    spreads: f64,
+}
+
+impl Present {
+    /// Takes a window into account; returns the variance that it shows, which is not less than that of events that
+    /// are independent of each other.
+    fn add(&mut self, raises: f64) -> f64 {
+        let last = self.last.replace(raises).unwrap_or(raises);
+        let spread = ((raises - last).powi(2) / 2.0).max(raises);
+        self.windows = self.windows * PRESENT + 1.0;
+        self.raises = self.raises * PRESENT + raises;
+        self.spreads = self.spreads * PRESENT + spread;
+        spread
+    }
+
+    /// Exceptions of a window.
+    fn mean(&self) -> f64 {
+        self.raises / self.windows.max(1.0)
+    }
+
+    /// Their variance.
+    fn spread(&self) -> f64 {
+        self.spreads / self.windows.max(1.0)
+    }
+}
+
 impl Estimator {
     /// Where a run of the probe that does not record costs that.
     pub(super) fn new(idle_run_ns: u64) -> Self {
@@ -123,12 +187,12 @@ impl Estimator {
         self.idle.add(idle.idle);
     }
 
-    /// Takes the part of a block of so many windows into account that has `passed` when its window was not recorded to
-    /// the end; so many exceptions were recorded.
-    pub(super) fn add_unseen(&mut self, windows: u64, passed: f64, recorded: u64) -> Uncertainty {
-        let times = self.ratio(1.0 + passed);
+    /// Takes a part of a block into account, of so many windows, of which none was recorded to its end, but so many
+    /// exceptions are in the samples.
+    pub(super) fn add_unseen(&mut self, windows: f64, sampled: f64) -> Uncertainty {
+        let times = self.ratio(1.0 + windows);
         let raises = self.present.mean() * times;
-        self.owed += raises - self.weight(windows) * recorded as f64;
+        self.owed += raises - sampled;
         let own_ns = self.own_run_ns().unwrap_or(self.idle_run_ns).max(1.0);
         let slowdown = (self.idle_run_ns / own_ns).min(MAX_SLOWDOWN as f64);
         Uncertainty {
@@ -241,8 +305,6 @@ impl Estimator {
 #[cfg(test)]
 #[expect(clippy::cast_sign_loss, reason = "no count is negative")]
 mod tests {
-    use agent_common::maps::RunGaps;
-
     use super::*;
     use crate::session::raises::schedule::{BREAKPOINT_NS, cost_ns, tests::work};
 
@@ -405,7 +467,7 @@ mod tests {
                 sampled += 1_000.0 * weight;
                 estimator.add(&seen(last), weight)
             } else {
-                estimator.add_unseen(20, last, 0)
+                estimator.add_unseen(last, 0.0)
             };
             (sampled + estimator.owed() as f64, added)
         };
@@ -429,8 +491,7 @@ mod tests {
             ..RaiseCounts::default()
         };
         estimator.note_all(all, WINDOW_NS, RaiseCounts::default());
-        assert_eq!(estimator.weight(20).to_bits(), 20.0_f64.to_bits());
-        estimator.add_unseen(20, 10.0, 150);
+        estimator.add_unseen(10.0, 3_000.0);
         assert_eq!(estimator.owed(), 7_000);
     }
 
@@ -446,7 +507,7 @@ mod tests {
             ..RaiseCounts::default()
         };
         estimator.note_all(burst, WINDOW_NS, RaiseCounts::default());
-        let added = estimator.add_unseen(20, 10.0, 0);
+        let added = estimator.add_unseen(10.0, 0.0);
         assert_eq!(estimator.owed(), 10_000);
         assert!(added.variance > 0.0);
     }

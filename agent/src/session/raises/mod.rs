@@ -15,7 +15,6 @@
 
 mod estimate;
 mod estimator;
-mod recent;
 mod recorder;
 mod schedule;
 

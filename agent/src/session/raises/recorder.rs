@@ -9,7 +9,7 @@ use std::{
 use super::{
     estimate::SharedEstimate,
     estimator::{Elapsed, Estimator, Seen},
-    schedule::{BREAKPOINT_NS, Block, Credit, Phase, Spending, WINDOW_NS, windows_in},
+    schedule::{BREAKPOINT_NS, Block, Credit, Phase, Spending, WINDOW_NS},
 };
 use crate::{
     binaries::probe_points::ProbedFunction,
@@ -197,19 +197,17 @@ impl Recorder {
         Ok(Ok(self.probe.counts()?.since(counts)))
     }
 
-    /// Ends with the session within a block, before its window was recorded to the end.
-    fn end_in<T>(&mut self, block: &Block, begin: &Begin) -> Result<Result<T, Stopped>, Error> {
+    /// Takes a block into account that ends with the session before its window was recorded to its end.
+    fn end_in(&mut self, block: &Block, begin: &Begin) -> Result<(), Error> {
         self.publish([RaiseWindow::default(); 2])?;
         let now_ns = monotonic_ns();
         let recorded = self.probe.counts()?.since(begin.counts);
+        let sampled = self.estimator.weight(block.windows) * to_float(recorded.raises);
         let passed_ns = block.passed_ns(now_ns);
-        let passed = windows_in(passed_ns);
-        let uncertainty = self
-            .estimator
-            .add_unseen(block.windows, passed, recorded.raises);
+        let uncertainty = self.estimator.add_unseen(windows_in(passed_ns), sampled);
         let unrecorded_ns = passed_ns.saturating_sub(block.recorded_ns(now_ns));
         self.estimate.add(unrecorded_ns / 1_000_000, uncertainty);
-        Ok(Err(Stopped))
+        Ok(())
     }
 
     fn record_block(
@@ -226,7 +224,8 @@ impl Recorder {
             },
         };
         let Ok(opened) = self.open(block, begin.missed, stopped)? else {
-            return self.end_in(block, &begin);
+            self.end_in(block, &begin)?;
+            return Ok(Err(Stopped));
         };
         let Some(weight) = opened else {
             let missed = begin.missed + 1;
@@ -235,11 +234,13 @@ impl Recorder {
             return Ok(Ok(Phase::Block(self.moved(block))));
         };
         if wait(block.window_ns.start, stopped).is_err() {
-            return self.end_in(block, &begin);
+            self.end_in(block, &begin)?;
+            return Ok(Err(Stopped));
         }
         let (before, opened) = (self.probe.counts()?, self.moment());
         if wait(block.decision_ns(), stopped).is_err() {
-            return self.end_in(block, &begin);
+            self.end_in(block, &begin)?;
+            return Ok(Err(Stopped));
         }
         let counts = self.probe.counts()?;
         // What it costs to have it attached is paid for too: on a busy machine that takes longer than a window.
@@ -261,7 +262,8 @@ impl Recorder {
         };
         self.publish([block.window(weight), next_window])?;
         if wait(block.window_ns.end, stopped).is_err() {
-            return self.end_in(block, &begin);
+            self.end_in(block, &begin)?;
+            return Ok(Err(Stopped));
         }
         let (after, closed) = (self.probe.counts()?, self.moment());
         // Exceptions that are all recorded cost little.
@@ -406,6 +408,19 @@ impl Recorder {
         }
         Ok(())
     }
+}
+
+/// How many windows a time has.
+fn windows_in(ns: u64) -> f64 {
+    to_float(ns) / to_float(WINDOW_NS)
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "exceptions of a capture, and its nanoseconds, are below 2^53"
+)]
+fn to_float(count: u64) -> f64 {
+    count as f64
 }
 
 /// The weight of exceptions in a phase.

@@ -45,11 +45,6 @@ const SPENT_BEFORE: f64 = 0.7;
 /// Most windows of a block, besides those that were missed.
 const MAX_WINDOWS: u64 = 400;
 
-/// How many windows a time has.
-pub(super) fn windows_in(ns: u64) -> f64 {
-    ns as f64 / WINDOW_NS as f64
-}
-
 /// What the work of the probe has cost the programs, in nanoseconds.
 pub(super) fn cost_ns(work: RaiseCounts) -> u64 {
     let breakpoints_ns = work.runs.saturating_mul(BREAKPOINT_NS);
