@@ -1,9 +1,5 @@
 //! How long it takes programs from one exception to the next.
 
-/// The longest gap that counts, in nanoseconds: the probe may have been detached in between, or the thread have lost its
-/// processor in a run of the probe itself.
-const MAX_GAP_NS: u64 = 1_000_000;
-
 /// Times between two runs of the probe of exceptions, one after the other, on the same thread.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +14,7 @@ pub struct RunGaps {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProbeRun {
-    /// Which thread it was in, a number that no other one has at that time; 0 where there was no run.
+    /// Which thread it was in: any number that only this one has; 0 where there was no run.
     pub thread: u64,
     /// How often that thread has lost its processor so far.
     pub switches: u64,
@@ -30,14 +26,14 @@ pub struct ProbeRun {
 
 /// The runs of the probe on a processor: a value of the map `RAISE_GAPS`.
 ///
-/// In a gap that counts, the thread has had the processor all of the time: it is CPU time, which the kernel reports to
-/// other processes only to within a tick.
+/// In a gap that counts, the thread has had the processor all of the time: it is CPU time, which the kernel does not
+/// tell others of to less than one of its ticks.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RaiseGaps {
     /// The last run.
     pub last: ProbeRun,
-    /// Gaps between runs that did not record, and between runs that did.
+    /// Those after which exceptions were not recorded, and those after which they were.
     pub gaps: [RunGaps; 2],
 }
 
@@ -48,15 +44,16 @@ impl RaiseGaps {
         let last = self.last;
         self.last = run;
         let has_run_through = last.thread == run.thread && last.switches == run.switches;
-        let gap_ns = run.began_ns.wrapping_sub(last.began_ns);
-        if has_run_through && last.is_recorded == run.is_recorded && gap_ns <= MAX_GAP_NS {
+        if has_run_through && last.is_recorded == run.is_recorded {
             let gaps = if run.is_recorded == 0 {
                 &mut self.gaps[0]
             } else {
                 &mut self.gaps[1]
             };
             gaps.count = gaps.count.wrapping_add(1);
-            gaps.ns = gaps.ns.wrapping_add(gap_ns);
+            gaps.ns = gaps
+                .ns
+                .wrapping_add(run.began_ns.wrapping_sub(last.began_ns));
         }
     }
 }
@@ -107,8 +104,6 @@ mod tests {
             (1, 6, 423, 1),
             (1, 6, 430, 0),
             (1, 6, 437, 0),
-            // Not attached meanwhile.
-            (1, 6, 437 + MAX_GAP_NS + 1, 0),
         ] {
             gaps.add(ProbeRun {
                 thread,

@@ -80,7 +80,7 @@ fn note_run(began_ns: u64, is_recorded: u64) {
     };
     let task = Task::current();
     // SAFETY: the value lives as long as the map and belongs to this processor. Where another thread takes that in
-    // between, the last run may have parts of both, and gaps may be lost: a few of millions.
+    // between, the last run is that of both in parts: one of nobody.
     let gaps = unsafe { &mut *gaps };
     gaps.add(ProbeRun {
         thread: task.address(),

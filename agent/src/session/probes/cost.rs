@@ -2,7 +2,6 @@
 
 use std::{
     arch::naked_asm,
-    array,
     hint::black_box,
     path::Path,
     time::{Duration, Instant},
@@ -42,8 +41,7 @@ pub(in crate::session) fn run_ns(probes: &impl Probes, function: ProbedFunction)
     match probes.attach(own, point, Some(std::process::id())) {
         Ok(_attached) => {
             let nanos = time_of_calls().saturating_sub(plain).as_nanos();
-            let each = u64::try_from(nanos).unwrap_or(0) / u64::from(CALLS);
-            (each > 0).then_some(each)
+            Some(u64::try_from(nanos).unwrap_or(0) / u64::from(CALLS))
         }
         Err(error) => {
             debug!("the cost of a probe is not known: {error}");
@@ -68,7 +66,7 @@ extern "C" fn probed(_argument: u64) {
 
 /// The median of some rounds.
 fn time_of_calls() -> Duration {
-    let mut rounds: [_; ROUNDS] = array::from_fn(|_| time_of_round());
+    let mut rounds = [(); ROUNDS].map(|()| time_of_round());
     rounds.sort_unstable();
     rounds[ROUNDS / 2]
 }

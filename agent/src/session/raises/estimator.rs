@@ -30,7 +30,7 @@ use crate::bpf::RaiseCounts;
 const UNCERTAIN: f64 = 0.15;
 
 /// By how much a run of the probe that does not record slows a program down, in times of what it costs one that does
-/// little: 1 to 1.4 by measurement, since the kernel displaces what the program has in the processor's caches.
+/// little: 1 to 1.4 by measurement, since the caches and the branch predictor then hold what is the kernel's.
 const POLLUTION: f64 = 1.2;
 
 /// Times between runs of the probe by which their mean is known.
@@ -92,7 +92,7 @@ impl Elapsed {
 pub(super) struct Estimator {
     /// What a run of the probe costs that does not record, in nanoseconds.
     idle_run_ns: f64,
-    /// From one run of the probe to the next, without recording, and while all was recorded.
+    /// From one run of the probe to the next, without recording and with it.
     idle: Gaps,
     recorded: Gaps,
     /// CPU time of the programs' own outside of the windows, of the last blocks.
@@ -175,10 +175,10 @@ impl Estimator {
         self.recorded.add(recorded.recorded);
         let raises = recorded.raises as f64;
         self.owed += idle.runs as f64 * raises / recorded.runs.max(1) as f64;
-        // Windows before were those of another time.
-        self.present = Present::default();
-        self.present
-            .add(raises * WINDOW_NS as f64 / ns.max(1) as f64);
+        if self.present.last.is_none() {
+            self.present
+                .add(raises * WINDOW_NS as f64 / ns.max(1) as f64);
+        }
         self.note_idle(idle);
     }
 
@@ -286,6 +286,7 @@ impl Estimator {
     /// Takes a block into account, or the part of it until recording ended, whose exceptions had this weight.
     pub(super) fn add(&mut self, seen: &Seen, weight: f64) -> Uncertainty {
         let raises = seen.raises as f64;
+        self.recorded.add(seen.work.recorded);
         let mut slowdown = 0.0;
         if seen.window.ns > WINDOW_NS / 2 {
             let (own_ns, uncertain_ns) = self.own_ns(seen);
@@ -449,7 +450,10 @@ mod tests {
         let seen = |windows: f64| Seen {
             windows,
             raises: 1_000,
-            work: RaiseCounts::default(),
+            work: RaiseCounts {
+                raises: 1_000,
+                ..RaiseCounts::default()
+            },
             window: windows_of(1, WINDOW_NS),
             other: windows_of(19, 19 * WINDOW_NS),
             outside: RaiseCounts::default(),
@@ -475,41 +479,13 @@ mod tests {
             for has_window in [true, false] {
                 let (found, added) = ended(last, has_window);
                 let raised = 1_000.0 * (80.0 + last);
-                assert!((found / raised - 1.0).abs() < 0.001, "{last}: {found}");
+                // What recording cost is a part of it: 3 us for each of a thousand.
+                assert!((found / raised - 1.15).abs() < 0.04, "{last}: {found}");
                 assert!(added.variance > 0.0 || last <= 1.0, "{last}: {added:?}");
                 let deviation = added.variance.sqrt() + added.systematic;
                 assert!(deviation < 0.1 * raised, "{last}: {added:?}");
             }
         }
-    }
-
-    #[test]
-    fn what_is_in_the_samples_of_a_window_that_was_cut_off_is_not_owed() {
-        let mut estimator = Estimator::new(BREAKPOINT_NS);
-        let all = RaiseCounts {
-            raises: 1_000,
-            ..RaiseCounts::default()
-        };
-        estimator.note_all(all, WINDOW_NS, RaiseCounts::default());
-        estimator.add_unseen(10.0, 3_000.0);
-        assert_eq!(estimator.owed(), 7_000);
-    }
-
-    /// The first windows of a burst after a time in which nothing was raised.
-    #[test]
-    fn windows_from_before_all_was_recorded_say_nothing_of_the_present() {
-        let mut estimator = Estimator::new(BREAKPOINT_NS);
-        for _ in 0..20 {
-            estimator.present.add(0.0);
-        }
-        let burst = RaiseCounts {
-            raises: 1_000,
-            ..RaiseCounts::default()
-        };
-        estimator.note_all(burst, WINDOW_NS, RaiseCounts::default());
-        let added = estimator.add_unseen(10.0, 0.0);
-        assert_eq!(estimator.owed(), 10_000);
-        assert!(added.variance > 0.0);
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Raises {
         })
     }
 
-    /// What the samples since the last call do not have.
+    /// What has become unknown since the last call.
     pub(super) fn take_estimate(&self) -> RaiseEstimate {
         self.estimate.take()
     }

@@ -23,8 +23,7 @@ use agent_common::maps::{RaiseWindow, RaiseWindows};
 /// attaching it anew: the kernel waits for all processors.
 const WORTH_DETACHING_NS: u64 = 15_000_000;
 
-/// Times for attaching the probe before a window begins, in nanoseconds: a window that is missed costs more than a probe
-/// that is attached for some milliseconds, which measures meanwhile what it costs.
+/// Times for attaching the probe before a window begins, in nanoseconds.
 const LEAD_NS: RangeInclusive<u64> = 16_000_000..=1_000_000_000;
 
 /// Least time from a moment at which the probe is attached to a window, in nanoseconds.
@@ -197,17 +196,12 @@ impl Recorder {
         Ok(Ok(self.probe.counts()?.since(counts)))
     }
 
-    /// Takes a block into account that ends with the session before its window was recorded to its end.
-    fn end_in(&mut self, block: &Block, begin: &Begin) -> Result<(), Error> {
-        self.publish([RaiseWindow::default(); 2])?;
-        let now_ns = monotonic_ns();
-        let recorded = self.probe.counts()?.since(begin.counts);
-        let sampled = self.estimator.weight(block.windows) * to_float(recorded.raises);
-        let passed_ns = block.passed_ns(now_ns);
+    /// Takes a block into account that ends with the session before its window was recorded to its end; so many
+    /// exceptions are in the samples.
+    fn end_in(&mut self, block: &Block, sampled: f64) {
+        let passed_ns = block.passed_ns(monotonic_ns());
         let uncertainty = self.estimator.add_unseen(windows_in(passed_ns), sampled);
-        let unrecorded_ns = passed_ns.saturating_sub(block.recorded_ns(now_ns));
-        self.estimate.add(unrecorded_ns / 1_000_000, uncertainty);
-        Ok(())
+        self.estimate.add(passed_ns / 1_000_000, uncertainty);
     }
 
     fn record_block(
@@ -224,7 +218,7 @@ impl Recorder {
             },
         };
         let Ok(opened) = self.open(block, begin.missed, stopped)? else {
-            self.end_in(block, &begin)?;
+            self.end_in(block, 0.0);
             return Ok(Err(Stopped));
         };
         let Some(weight) = opened else {
@@ -234,12 +228,13 @@ impl Recorder {
             return Ok(Ok(Phase::Block(self.moved(block))));
         };
         if wait(block.window_ns.start, stopped).is_err() {
-            self.end_in(block, &begin)?;
+            self.end_in(block, 0.0);
             return Ok(Err(Stopped));
         }
         let (before, opened) = (self.probe.counts()?, self.moment());
         if wait(block.decision_ns(), stopped).is_err() {
-            self.end_in(block, &begin)?;
+            let recorded = self.probe.counts()?.since(begin.counts);
+            self.end_in(block, weight * to_float(recorded.raises));
             return Ok(Err(Stopped));
         }
         let counts = self.probe.counts()?;
@@ -262,7 +257,6 @@ impl Recorder {
         };
         self.publish([block.window(weight), next_window])?;
         if wait(block.window_ns.end, stopped).is_err() {
-            self.end_in(block, &begin)?;
             return Ok(Err(Stopped));
         }
         let (after, closed) = (self.probe.counts()?, self.moment());

@@ -2,7 +2,8 @@
 //!
 //! As long as it costs less they are all recorded. Otherwise time is divided into blocks without gaps; in one window of
 //! each, at a random place of it, exceptions are recorded, and stand for those of the whole block: an estimate without
-//! bias. Where the agent misses a window, the block has a later one, and is as much longer.
+//! bias, wherever the recording ends. Where the agent misses a window, the block has a later one, and is as much
+//! longer.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -162,11 +163,6 @@ impl Block {
         now_ns.min(self.end_ns).saturating_sub(self.start_ns())
     }
 
-    /// How much of its window has passed at a time, in nanoseconds.
-    pub(super) fn recorded_ns(&self, now_ns: u64) -> u64 {
-        now_ns.clamp(self.window_ns.start, self.window_ns.end) - self.window_ns.start
-    }
-
     /// When what follows is to be decided.
     pub(super) fn decision_ns(&self) -> u64 {
         self.window_ns.end - DECIDED_NS
@@ -260,13 +256,6 @@ pub(super) mod tests {
         assert_eq!(moved.window_ns.start, block.end_ns + 21 * WINDOW_NS);
         assert_eq!(moved.windows, 41);
         assert_eq!(moved.end_ns, block.end_ns + 41 * WINDOW_NS);
-        // It begins where the first one did.
-        let now_ns = moved.window_ns.start + 7;
-        assert_eq!(moved.passed_ns(now_ns), 21 * WINDOW_NS + 7);
-        assert_eq!(moved.passed_ns(u64::MAX), 41 * WINDOW_NS);
-        assert_eq!(moved.recorded_ns(0), 0);
-        assert_eq!(moved.recorded_ns(now_ns), 7);
-        assert_eq!(moved.recorded_ns(u64::MAX), WINDOW_NS);
         let most = Block::new(0, &spending(u64::MAX / 20_000, 1), |_| 0);
         assert_eq!(most.windows, MAX_WINDOWS);
     }
