@@ -368,6 +368,8 @@ pub(crate) static KERNEL_LAYOUT: Global<KernelLayout> = Global::new(KernelLayout
     state: 0,
     start_time: 0,
     run_time: 0,
+    run_time_end: 0,
+    migrations: 0,
     run_delay: 0,
     earlier_run_time: 0,
     last_arrival: 0,

@@ -146,6 +146,20 @@ impl Task {
         read(self.field(|layout| &layout.run_time))
     }
 
+    /// Nanoseconds that it has run until now, which is `now_ns` by another clock than the scheduler's, and a number that
+    /// remains the same: the kernel itself counts them at ticks and switches alone. For the thread that runs.
+    #[inline(always)]
+    pub(crate) fn run_time_until(self, now_ns: u64) -> u64 {
+        let end: u64 = read(self.field(|layout| &layout.run_time_end));
+        self.run_time().wrapping_add(now_ns.wrapping_sub(end))
+    }
+
+    /// How often it was given another processor.
+    #[inline(always)]
+    pub(crate) fn migrations(self) -> u64 {
+        read(self.field(|layout| &layout.migrations))
+    }
+
     /// Nanoseconds that it waited for a processor; 0 where the kernel does not keep them.
     #[inline(always)]
     pub(crate) fn run_delay(self) -> u64 {

@@ -39,6 +39,11 @@ pub struct KernelLayout {
     pub start_time: u32,
     /// `task_struct.se.sum_exec_runtime`, in nanoseconds.
     pub run_time: u32,
+    /// `task_struct.se.exec_start`: up to when [`Self::run_time`] has it while it runs, in nanoseconds of the scheduler's
+    /// clock.
+    pub run_time_end: u32,
+    /// `task_struct.se.nr_migrations`, how often it was given another processor.
+    pub migrations: u32,
     /// `task_struct.sched_info.run_delay`, in nanoseconds; 0 where the kernel does not keep it.
     pub run_delay: u32,
     /// `task_struct.se.prev_sum_exec_runtime`: [`Self::run_time`] when it was last given a processor.
@@ -62,4 +67,4 @@ pub struct KernelLayout {
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for KernelLayout {}
 
-const _: () = assert!(size_of::<KernelLayout>() == 108);
+const _: () = assert!(size_of::<KernelLayout>() == 116);

@@ -22,6 +22,8 @@ pub struct RaiseWindow {
 pub struct RaiseWindows {
     /// The present or next window, and the one after it.
     pub windows: [RaiseWindow; 2],
+    /// How often the probe has been detached so far.
+    pub detached: u64,
 }
 
 impl RaiseWindows {

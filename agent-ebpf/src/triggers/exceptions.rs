@@ -52,8 +52,11 @@ pub(crate) fn on_traceback(_: ProbeContext) -> u32 {
     // SAFETY: the helper takes no arguments.
     let began_ns = unsafe { bpf_ktime_get_ns() };
     count(Counter::TRACEBACKS);
-    let raises = raises_per_sample(began_ns);
-    note_run(began_ns, u64::from(raises != 0));
+    let Some(windows) = RAISE_WINDOWS.get(0) else {
+        return 0;
+    };
+    let raises = raises_per_sample(windows.weight(began_ns));
+    note_run(began_ns, windows.detached, u64::from(raises != 0));
     if raises == 0 {
         return 0;
     }
@@ -74,18 +77,19 @@ pub(crate) fn on_traceback(_: ProbeContext) -> u32 {
 
 /// Has the time counted since the last run.
 #[inline(always)]
-fn note_run(began_ns: u64, is_recorded: u64) {
+fn note_run(began_ns: u64, detached: u64, is_recorded: u64) {
     let Some(gaps) = RAISE_GAPS.get_ptr_mut(0) else {
         return;
     };
     let task = Task::current();
     // SAFETY: the value lives as long as the map and belongs to this processor. Where another thread takes that in
-    // between, the last run is that of both in parts: one of nobody.
+    // between, a run may have parts of both, and gaps may be lost: a few of millions.
     let gaps = unsafe { &mut *gaps };
     gaps.add(ProbeRun {
         thread: task.address(),
-        switches: task.switches(),
-        began_ns,
+        migrations: task.migrations(),
+        detached,
+        run_time_ns: task.run_time_until(began_ns),
         is_recorded,
     });
 }
@@ -97,12 +101,9 @@ extern "C" fn begin_raise(raises: u64) -> u32 {
     u32::from(try_begin_raise(raises).is_some())
 }
 
-/// For how many exceptions one at this moment stands, 0 where none is recorded: a number whose mean is the weight.
+/// For how many exceptions one of this weight stands, 0 where none is recorded: a number whose mean is the weight.
 #[inline(always)]
-fn raises_per_sample(now_ns: u64) -> u64 {
-    let weight = RAISE_WINDOWS
-        .get(0)
-        .map_or(0, |windows| windows.weight(now_ns));
+fn raises_per_sample(weight: u64) -> u64 {
     let part = weight % WEIGHT_UNIT;
     // SAFETY: the helper takes no arguments.
     let is_above = part != 0 && u64::from(unsafe { bpf_get_prandom_u32() }) % WEIGHT_UNIT < part;

@@ -1,6 +1,6 @@
 //! Values that are multiplied so that they have another sum.
 
-/// How many times the sum may be larger afterwards, or smaller.
+/// How many times the sum may be larger afterwards, or smaller: a few samples do not stand for whatever an estimate says.
 const MAX_TIMES_MORE: u64 = 100;
 const MAX_TIMES_LESS: u64 = 10;
 

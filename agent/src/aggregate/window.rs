@@ -74,8 +74,12 @@ impl Window {
         self.raise_variance = raise_variance;
     }
 
-    /// Adds so many exceptions, in the proportions that they have in the samples: takes them away if negative.
+    /// Adds so many exceptions, in the proportions that they have in the samples, where there are any: takes them away
+    /// if negative.
     pub fn correct_raises(&mut self, difference: i64) {
+        if difference == 0 {
+            return;
+        }
         let amounts = self.counts.iter_mut();
         let mut raises: Vec<_> = amounts
             .filter(|(key, _)| key.kind == ProfileKind::EXCEPTIONS)

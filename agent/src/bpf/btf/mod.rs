@@ -80,6 +80,8 @@ fn kernel_layout(btf: &Types<'_>) -> Result<KernelLayout, Error> {
         state: task(&["__state"]).or_else(|_| task(&["state"]))?,
         start_time: task(&["start_time"])?,
         run_time: task(&["se", "sum_exec_runtime"])?,
+        run_time_end: task(&["se", "exec_start"])?,
+        migrations: task(&["se", "nr_migrations"])?,
         run_delay: task(&["sched_info", "run_delay"]).unwrap_or(0),
         earlier_run_time: task(&["se", "prev_sum_exec_runtime"]).unwrap_or(0),
         last_arrival: task(&["sched_info", "last_arrival"]).unwrap_or(0),

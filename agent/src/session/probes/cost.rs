@@ -1,11 +1,6 @@
 //! What a run of a probe costs.
 
-use std::{
-    arch::naked_asm,
-    hint::black_box,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{arch::naked_asm, array, hint::black_box, path::Path, time::Duration};
 
 use tracing::debug;
 
@@ -13,12 +8,13 @@ use crate::{
     binaries::probe_points::{ProbePoint, ProbedFunction},
     bpf::Probes,
     process::{Process, maps::Mapping},
+    workers::thread_cpu_time,
 };
 
 /// Calls of [`probed`] by which the cost is measured.
 const CALLS: u32 = 1_000;
 
-/// How often that is done: others may take the processor meanwhile.
+/// How often that is done: interrupts, and what others leave in the caches, count in some of them.
 const ROUNDS: usize = 5;
 
 /// Bytes that are read between two calls: programs do something else in between, so that the caches of the processor
@@ -28,7 +24,7 @@ const READ_BETWEEN: usize = 64 << 10;
 /// Bytes of a line of a cache.
 const LINE: usize = 64;
 
-/// How long a call of a function takes longer with a probe than without, in nanoseconds: that of a function of the
+/// How much more CPU time a call of a function takes with a probe than without, in nanoseconds: that of a function of the
 /// agent itself, which begins as most functions do: on x86-64 by saving a register, which the kernel emulates, at a
 /// third more than an instruction that does nothing. [`None`] where the kernel does not allow it.
 pub(in crate::session) fn run_ns(probes: &impl Probes, function: ProbedFunction) -> Option<u64> {
@@ -41,7 +37,8 @@ pub(in crate::session) fn run_ns(probes: &impl Probes, function: ProbedFunction)
     match probes.attach(own, point, Some(std::process::id())) {
         Ok(_attached) => {
             let nanos = time_of_calls().saturating_sub(plain).as_nanos();
-            Some(u64::try_from(nanos).unwrap_or(0) / u64::from(CALLS))
+            let each = u64::try_from(nanos).unwrap_or(0) / u64::from(CALLS);
+            (each > 0).then_some(each)
         }
         Err(error) => {
             debug!("the cost of a probe is not known: {error}");
@@ -66,19 +63,20 @@ extern "C" fn probed(_argument: u64) {
 
 /// The median of some rounds.
 fn time_of_calls() -> Duration {
-    let mut rounds = [(); ROUNDS].map(|()| time_of_round());
+    let mut rounds: [_; ROUNDS] = array::from_fn(|_| time_of_round());
     rounds.sort_unstable();
     rounds[ROUNDS / 2]
 }
 
 fn time_of_round() -> Duration {
     let between = vec![1_u8; READ_BETWEEN];
-    let began = Instant::now();
+    // Others may take the processor meanwhile.
+    let began = thread_cpu_time();
     for _ in 0..CALLS {
         let read = between.iter().step_by(LINE).map(|byte| u64::from(*byte));
         probed(black_box(read.sum()));
     }
-    began.elapsed()
+    thread_cpu_time().saturating_sub(began)
 }
 
 /// Where the agent's own file has [`probed`].

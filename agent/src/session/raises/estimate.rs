@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What is not known of the number of exceptions.
+/// What the samples do not have of the exceptions, and how far that is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::session) struct RaiseEstimate {
     /// Time in which none was recorded, in milliseconds.
@@ -22,7 +22,7 @@ pub(super) struct Uncertainty {
     pub(super) systematic: f64,
 }
 
-/// The same of the time since it was last asked. Clones are the same.
+/// The [`RaiseEstimate`] of the time since it was last asked for. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SharedEstimate(Arc<Mutex<Sums>>);
 

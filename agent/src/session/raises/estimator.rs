@@ -18,11 +18,10 @@
     reason = "estimates: counts and nanoseconds of a capture are below 2^53, and casts of floats saturate"
 )]
 
-use agent_common::maps::RunGaps;
-
 use super::{
     estimate::Uncertainty,
-    schedule::{CACHES_NS, WINDOW_NS},
+    recent::{Gaps, Present, REMEMBERED},
+    schedule::{CACHES_NS, WINDOW_NS, windows_in},
 };
 use crate::bpf::RaiseCounts;
 
@@ -30,23 +29,14 @@ use crate::bpf::RaiseCounts;
 const UNCERTAIN: f64 = 0.15;
 
 /// By how much a run of the probe that does not record slows a program down, in times of what it costs one that does
-/// little: 1 to 1.4 by measurement, since the caches and the branch predictor then hold what is the kernel's.
+/// little: 1 to 1.4 by measurement, since the kernel displaces what the program has in the processor's caches.
 const POLLUTION: f64 = 1.2;
-
-/// Times between runs of the probe by which their mean is known.
-const MIN_GAPS: f64 = 200.0;
 
 /// The cost in a window, in parts of its CPU time, from which what is left of that is too little to be known from it.
 const MOST_COST: f64 = 1.0 / 3.0;
 
 /// By how much the probe may slow programs down at most, as far as estimates take it into account.
 const MAX_SLOWDOWN: u64 = 20;
-
-/// How much of the blocks before a block counts in estimates, in whose window programs ran all the time.
-const REMEMBERED: f64 = 0.9;
-
-/// How much of the windows before a window counts in how many exceptions one has at present.
-const PRESENT: f64 = 0.7;
 
 /// By how much the weight of a block differs at most from what its length and the cost of the probe say.
 const MAX_UNEXPLAINED: f64 = 2.0;
@@ -106,60 +96,6 @@ pub(super) struct Estimator {
     present: Present,
 }
 
-/// From one run of the probe to the next, of the last blocks.
-#[derive(Debug, Default)]
-struct Gaps {
-    count: f64,
-    ns: f64,
-}
-
-impl Gaps {
-    /// Takes the gaps of a block into account.
-    fn add(&mut self, gaps: RunGaps) {
-        self.count = self.count * REMEMBERED + gaps.count as f64;
-        self.ns = self.ns * REMEMBERED + gaps.ns as f64;
-    }
-
-    /// CPU time from a run to the next one, in nanoseconds, where there were enough.
-    fn mean_ns(&self) -> Option<f64> {
-        (self.count >= MIN_GAPS).then_some(self.ns / self.count)
-    }
-}
-
-/// How many exceptions the last windows had.
-#[derive(Debug, Default)]
-struct Present {
-    last: Option<f64>,
-    /// Of the last windows, each of which counts the less the longer it is ago: how many there were, their exceptions,
-    /// and their variances.
-    windows: f64,
-    raises: f64,
-    spreads: f64,
-}
-
-impl Present {
-    /// Takes a window into account; returns the variance that it shows, which is not less than that of events that
-    /// are independent of each other.
-    fn add(&mut self, raises: f64) -> f64 {
-        let last = self.last.replace(raises).unwrap_or(raises);
-        let spread = ((raises - last).powi(2) / 2.0).max(raises);
-        self.windows = self.windows * PRESENT + 1.0;
-        self.raises = self.raises * PRESENT + raises;
-        self.spreads = self.spreads * PRESENT + spread;
-        spread
-    }
-
-    /// Exceptions of a window.
-    fn mean(&self) -> f64 {
-        self.raises / self.windows.max(1.0)
-    }
-
-    /// Their variance.
-    fn spread(&self) -> f64 {
-        self.spreads / self.windows.max(1.0)
-    }
-}
-
 impl Estimator {
     /// Where a run of the probe that does not record costs that.
     pub(super) fn new(idle_run_ns: u64) -> Self {
@@ -169,16 +105,16 @@ impl Estimator {
         }
     }
 
-    /// Takes into account what the probe did in `ns` nanoseconds in which all exceptions were recorded, and in a time
-    /// right after that in which none was.
-    pub(super) fn note_all(&mut self, recorded: RaiseCounts, ns: u64, idle: RaiseCounts) {
+    /// Takes into account that so many exceptions were recorded in `ns` nanoseconds, which are all of them.
+    pub(super) fn note_present(&mut self, raises: u64, ns: u64) {
+        self.present.add(raises as f64 / windows_in(ns.max(1)));
+    }
+
+    /// Takes into account what the probe did in a time in which all exceptions were recorded, and in one right after
+    /// that in which none was.
+    pub(super) fn note_all(&mut self, recorded: RaiseCounts, idle: RaiseCounts) {
         self.recorded.add(recorded.recorded);
-        let raises = recorded.raises as f64;
-        self.owed += idle.runs as f64 * raises / recorded.runs.max(1) as f64;
-        if self.present.last.is_none() {
-            self.present
-                .add(raises * WINDOW_NS as f64 / ns.max(1) as f64);
-        }
+        self.owed += idle.runs as f64 * recorded.raises as f64 / recorded.runs.max(1) as f64;
         self.note_idle(idle);
     }
 
@@ -187,12 +123,12 @@ impl Estimator {
         self.idle.add(idle.idle);
     }
 
-    /// Takes a part of a block into account, of so many windows, of which none was recorded to its end, but so many
-    /// exceptions are in the samples.
-    pub(super) fn add_unseen(&mut self, windows: f64, sampled: f64) -> Uncertainty {
-        let times = self.ratio(1.0 + windows);
+    /// Takes the part of a block of so many windows into account that has `passed` when its window was not recorded to
+    /// the end; so many exceptions were recorded.
+    pub(super) fn add_unseen(&mut self, windows: u64, passed: f64, recorded: u64) -> Uncertainty {
+        let times = self.ratio(1.0 + passed);
         let raises = self.present.mean() * times;
-        self.owed += raises - sampled;
+        self.owed += raises - self.weight(windows) * recorded as f64;
         let own_ns = self.own_run_ns().unwrap_or(self.idle_run_ns).max(1.0);
         let slowdown = (self.idle_run_ns / own_ns).min(MAX_SLOWDOWN as f64);
         Uncertainty {
@@ -306,6 +242,8 @@ impl Estimator {
 #[cfg(test)]
 #[expect(clippy::cast_sign_loss, reason = "no count is negative")]
 mod tests {
+    use agent_common::maps::RunGaps;
+
     use super::*;
     use crate::session::raises::schedule::{BREAKPOINT_NS, cost_ns, tests::work};
 
@@ -413,7 +351,8 @@ mod tests {
         let windows = 40;
         let mut estimator = Estimator::new(900);
         let all = WINDOW_NS / RECORDED_NS;
-        estimator.note_all(recorded(all), WINDOW_NS, RaiseCounts::default());
+        estimator.note_present(all, WINDOW_NS);
+        estimator.note_all(recorded(all), RaiseCounts::default());
         let (mut sampled, mut total) = (0.0, 0.0);
         for nth in 0..20 {
             estimator.note_idle(RaiseCounts {
@@ -471,7 +410,7 @@ mod tests {
                 sampled += 1_000.0 * weight;
                 estimator.add(&seen(last), weight)
             } else {
-                estimator.add_unseen(last, 0.0)
+                estimator.add_unseen(20, last, 0)
             };
             (sampled + estimator.owed() as f64, added)
         };
@@ -486,6 +425,31 @@ mod tests {
                 assert!(deviation < 0.1 * raised, "{last}: {added:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_in_the_samples_of_a_window_that_was_cut_off_is_not_owed() {
+        let mut estimator = Estimator::new(BREAKPOINT_NS);
+        estimator.note_present(1_000, WINDOW_NS);
+        assert_eq!(estimator.weight(20).to_bits(), 20.0_f64.to_bits());
+        estimator.add_unseen(20, 10.0, 150);
+        assert_eq!(estimator.owed(), 7_000);
+    }
+
+    /// The first block of a burst after a time in which nothing was raised.
+    #[test]
+    fn a_time_without_exceptions_is_forgotten_when_there_are_some() {
+        let mut estimator = Estimator::new(BREAKPOINT_NS);
+        for _ in 0..20 {
+            estimator.note_present(0, WINDOW_NS);
+        }
+        for _ in 0..5 {
+            estimator.note_present(1_000, WINDOW_NS);
+        }
+        let added = estimator.add_unseen(20, 10.0, 0);
+        let deviation = added.variance.sqrt() + added.systematic;
+        let missing = 10_000.0 - estimator.owed() as f64;
+        assert!(missing > 0.0 && missing < deviation, "{missing} {added:?}");
     }
 
     #[test]

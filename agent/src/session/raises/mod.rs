@@ -15,6 +15,7 @@
 
 mod estimate;
 mod estimator;
+mod recent;
 mod recorder;
 mod schedule;
 
@@ -50,7 +51,7 @@ impl Raises {
         })
     }
 
-    /// What has become unknown since the last call.
+    /// What the samples since the last call do not have.
     pub(super) fn take_estimate(&self) -> RaiseEstimate {
         self.estimate.take()
     }

@@ -9,7 +9,7 @@ use std::{
 use super::{
     estimate::SharedEstimate,
     estimator::{Elapsed, Estimator, Seen},
-    schedule::{BREAKPOINT_NS, Block, Credit, Phase, Spending, WINDOW_NS},
+    schedule::{BREAKPOINT_NS, Block, Credit, Phase, Spending, windows_in},
 };
 use crate::{
     binaries::probe_points::ProbedFunction,
@@ -23,7 +23,8 @@ use agent_common::maps::{RaiseWindow, RaiseWindows};
 /// attaching it anew: the kernel waits for all processors.
 const WORTH_DETACHING_NS: u64 = 15_000_000;
 
-/// Times for attaching the probe before a window begins, in nanoseconds.
+/// Times for attaching the probe before a window begins, in nanoseconds: a window that is missed costs more than a probe
+/// that is attached for some milliseconds, which measures meanwhile what it costs.
 const LEAD_NS: RangeInclusive<u64> = 16_000_000..=1_000_000_000;
 
 /// Least time from a moment at which the probe is attached to a window, in nanoseconds.
@@ -50,6 +51,8 @@ pub(super) struct Recorder {
     places: Places,
     /// Whether the probe is to be attached at present.
     is_attached: bool,
+    /// How often it has been detached.
+    detached: u64,
     /// How long attaching it takes at most, as it took of late, in nanoseconds.
     attaching_ns: u64,
     /// The same of detaching it.
@@ -103,6 +106,7 @@ impl Recorder {
             probe,
             places: Places::new(sites),
             is_attached: true,
+            detached: 0,
             attaching_ns: 0,
             detaching_ns: 0,
             late: RaiseCounts::default(),
@@ -131,11 +135,15 @@ impl Recorder {
         self.publish([phase.window(1.0), RaiseWindow::default()])?;
         self.follow_sites();
         drop(attached);
-        while let Ok(next) = self.act(&phase, stopped)? {
-            phase = next;
-        }
+        let ended = loop {
+            match self.act(&phase, stopped) {
+                Ok(Ok(next)) => phase = next,
+                Ok(Err(Stopped)) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
         self.estimate.end(self.estimator.owed());
-        self.publish([RaiseWindow::default(); 2])
+        ended.and(self.publish([RaiseWindow::default(); 2]))
     }
 
     /// Goes through a phase; returns the next one.
@@ -169,39 +177,43 @@ impl Recorder {
             let ns = now_ns.saturating_sub(since_ns);
             let counts = self.probe.counts()?;
             let work = counts.since(counted);
+            self.estimator.note_present(work.raises, ns);
             if self.credit.is_used_up(work, ns) {
                 self.spending = Spending::of(work, ns);
                 self.publish([RaiseWindow::default(); 2])?;
-                let Ok(idle) = self.measure(monotonic_ns() + MEASURED_NS, stopped)? else {
-                    return Ok(Err(Stopped));
-                };
-                self.estimator.note_all(work, ns, idle);
-                return Ok(Ok(self.next_block(monotonic_ns())));
+                let (idle, measured) = self.measure(monotonic_ns() + MEASURED_NS, stopped)?;
+                self.estimator.note_all(work, idle);
+                return Ok(measured.map(|()| self.next_block(monotonic_ns())));
             }
             counted = counts;
             since_ns = now_ns;
         }
     }
 
-    /// What the probe does until a time.
+    /// What the probe does until a time, or until the session ends.
     fn measure(
         &self,
         until_ns: u64,
         stopped: &mpsc::Receiver<()>,
-    ) -> Result<Result<RaiseCounts, Stopped>, Error> {
+    ) -> Result<(RaiseCounts, Result<(), Stopped>), Error> {
         let counts = self.probe.counts()?;
-        if wait(until_ns, stopped).is_err() {
-            return Ok(Err(Stopped));
-        }
-        Ok(Ok(self.probe.counts()?.since(counts)))
+        let waited = wait(until_ns, stopped);
+        Ok((self.probe.counts()?.since(counts), waited))
     }
 
-    /// Takes a block into account that ends with the session before its window was recorded to its end; so many
-    /// exceptions are in the samples.
-    fn end_in(&mut self, block: &Block, sampled: f64) {
-        let passed_ns = block.passed_ns(monotonic_ns());
-        let uncertainty = self.estimator.add_unseen(windows_in(passed_ns), sampled);
-        self.estimate.add(passed_ns / 1_000_000, uncertainty);
+    /// Ends with the session within a block, before its window was recorded to the end.
+    fn end_in<T>(&mut self, block: &Block, begin: &Begin) -> Result<Result<T, Stopped>, Error> {
+        self.publish([RaiseWindow::default(); 2])?;
+        let now_ns = monotonic_ns();
+        let recorded = self.probe.counts()?.since(begin.counts);
+        let passed_ns = block.passed_ns(now_ns);
+        let passed = windows_in(passed_ns);
+        let uncertainty = self
+            .estimator
+            .add_unseen(block.windows, passed, recorded.raises);
+        let unrecorded_ns = passed_ns.saturating_sub(block.recorded_ns(now_ns));
+        self.estimate.add(unrecorded_ns / 1_000_000, uncertainty);
+        Ok(Err(Stopped))
     }
 
     fn record_block(
@@ -218,8 +230,7 @@ impl Recorder {
             },
         };
         let Ok(opened) = self.open(block, begin.missed, stopped)? else {
-            self.end_in(block, 0.0);
-            return Ok(Err(Stopped));
+            return self.end_in(block, &begin);
         };
         let Some(weight) = opened else {
             let missed = begin.missed + 1;
@@ -228,14 +239,11 @@ impl Recorder {
             return Ok(Ok(Phase::Block(self.moved(block))));
         };
         if wait(block.window_ns.start, stopped).is_err() {
-            self.end_in(block, 0.0);
-            return Ok(Err(Stopped));
+            return self.end_in(block, &begin);
         }
         let (before, opened) = (self.probe.counts()?, self.moment());
         if wait(block.decision_ns(), stopped).is_err() {
-            let recorded = self.probe.counts()?.since(begin.counts);
-            self.end_in(block, weight * to_float(recorded.raises));
-            return Ok(Err(Stopped));
+            return self.end_in(block, &begin);
         }
         let counts = self.probe.counts()?;
         // What it costs to have it attached is paid for too: on a busy machine that takes longer than a window.
@@ -257,7 +265,7 @@ impl Recorder {
         };
         self.publish([block.window(weight), next_window])?;
         if wait(block.window_ns.end, stopped).is_err() {
-            return Ok(Err(Stopped));
+            return self.end_in(block, &begin);
         }
         let (after, closed) = (self.probe.counts()?, self.moment());
         // Exceptions that are all recorded cost little.
@@ -280,7 +288,7 @@ impl Recorder {
             },
             weight,
         );
-        let unrecorded_ns = passed_ns.saturating_sub(WINDOW_NS);
+        let unrecorded_ns = passed_ns.saturating_sub(block.recorded_ns(ended.ns));
         self.estimate.add(unrecorded_ns / 1_000_000, uncertainty);
         if is_stopped {
             return Ok(Err(Stopped));
@@ -309,9 +317,10 @@ impl Recorder {
             return Ok(Ok(None));
         }
         let weight = self.publish_block(block)?;
-        let Ok(idle) = self.measure(start_ns.saturating_sub(PUBLISHING_NS), stopped)? else {
-            return Ok(Err(Stopped));
-        };
+        let (idle, measured) = self.measure(start_ns.saturating_sub(PUBLISHING_NS), stopped)?;
+        if let Err(stopped) = measured {
+            return Ok(Err(stopped));
+        }
         if monotonic_ns() >= start_ns {
             return Ok(Ok(Some(weight)));
         }
@@ -340,7 +349,10 @@ impl Recorder {
     }
 
     fn publish(&mut self, windows: [RaiseWindow; 2]) -> Result<(), Error> {
-        self.probe.record(&RaiseWindows { windows })
+        self.probe.record(&RaiseWindows {
+            windows,
+            detached: self.detached,
+        })
     }
 
     /// The present moment.
@@ -399,22 +411,12 @@ impl Recorder {
             let began_ns = monotonic_ns();
             self.places.detach();
             self.detaching_ns = monotonic_ns().saturating_sub(began_ns);
+            // After the last run of before, and before the first one of afterwards.
+            self.detached += 1;
+            self.publish([RaiseWindow::default(); 2])?;
         }
         Ok(())
     }
-}
-
-/// How many windows a time has.
-fn windows_in(ns: u64) -> f64 {
-    to_float(ns) / to_float(WINDOW_NS)
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "exceptions of a capture, and its nanoseconds, are below 2^53"
-)]
-fn to_float(count: u64) -> f64 {
-    count as f64
 }
 
 /// The weight of exceptions in a phase.

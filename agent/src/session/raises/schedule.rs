@@ -2,8 +2,7 @@
 //!
 //! As long as it costs less they are all recorded. Otherwise time is divided into blocks without gaps; in one window of
 //! each, at a random place of it, exceptions are recorded, and stand for those of the whole block: an estimate without
-//! bias, wherever the recording ends. Where the agent misses a window, the block has a later one, and is as much
-//! longer.
+//! bias. Where the agent misses a window, the block has a later one, and is as much longer.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -45,6 +44,11 @@ const SPENT_BEFORE: f64 = 0.7;
 
 /// Most windows of a block, besides those that were missed.
 const MAX_WINDOWS: u64 = 400;
+
+/// How many windows a time has.
+pub(super) fn windows_in(ns: u64) -> f64 {
+    ns as f64 / WINDOW_NS as f64
+}
 
 /// What the work of the probe has cost the programs, in nanoseconds.
 pub(super) fn cost_ns(work: RaiseCounts) -> u64 {
@@ -163,6 +167,11 @@ impl Block {
         now_ns.min(self.end_ns).saturating_sub(self.start_ns())
     }
 
+    /// How much of its window has passed at a time, in nanoseconds.
+    pub(super) fn recorded_ns(&self, now_ns: u64) -> u64 {
+        now_ns.clamp(self.window_ns.start, self.window_ns.end) - self.window_ns.start
+    }
+
     /// When what follows is to be decided.
     pub(super) fn decision_ns(&self) -> u64 {
         self.window_ns.end - DECIDED_NS
@@ -256,6 +265,13 @@ pub(super) mod tests {
         assert_eq!(moved.window_ns.start, block.end_ns + 21 * WINDOW_NS);
         assert_eq!(moved.windows, 41);
         assert_eq!(moved.end_ns, block.end_ns + 41 * WINDOW_NS);
+        // It begins where the first one did.
+        let now_ns = moved.window_ns.start + 7;
+        assert_eq!(moved.passed_ns(now_ns), 21 * WINDOW_NS + 7);
+        assert_eq!(moved.passed_ns(u64::MAX), 41 * WINDOW_NS);
+        assert_eq!(moved.recorded_ns(0), 0);
+        assert_eq!(moved.recorded_ns(now_ns), 7);
+        assert_eq!(moved.recorded_ns(u64::MAX), WINDOW_NS);
         let most = Block::new(0, &spending(u64::MAX / 20_000, 1), |_| 0);
         assert_eq!(most.windows, MAX_WINDOWS);
     }
