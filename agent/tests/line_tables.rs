@@ -1,4 +1,4 @@
-//! Line tables of the standard library, decoded by the agent and by every interpreter.
+//! Line tables of the standard library, decoded by the agent and by interpreters of every layout.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -34,8 +34,7 @@ const MOST_SHOWN: usize = 10;
 
 #[test]
 fn every_instruction_has_the_line_of_the_interpreter() {
-    let interpreters = interpreters::all().unwrap();
-    assert!(!interpreters.is_empty());
+    let interpreters = interpreters::few().unwrap();
     let remaining = Mutex::new(interpreters.iter());
     let differences = AtomicUsize::new(0);
     thread::scope(|scope| {

@@ -47,14 +47,14 @@ enum Task {
     /// Measure overhead and accuracy of the agent and of py-spy, as root
     Bench(bench::Options),
     /// Run all tests, on this kernel and on others in virtual machines
-    Test(Kernels),
+    Test(Breadth),
     /// Check formatting and lints, and run all tests
     Ci {
         /// Lint only for this architecture; run only unit tests and one capture
-        #[arg(long, conflicts_with = "all_kernels")]
+        #[arg(long, conflicts_with_all = ["all_kernels", "all_versions"])]
         fast: bool,
         #[command(flatten)]
-        kernels: Kernels,
+        breadth: Breadth,
     },
     /// Fuzz the parsers of bytes from elsewhere
     Fuzz(fuzz::Options),
@@ -90,20 +90,26 @@ enum Task {
     },
 }
 
-/// The kernels of the virtual machines.
+/// What is tested.
 #[derive(clap::Args)]
-struct Kernels {
+struct Breadth {
+    /// Run tests that take long with every version of Python that they are for, not only with a few
+    #[arg(long)]
+    all_versions: bool,
     /// Test on all supported kernels instead of the oldest and the newest
     #[arg(long)]
     all_kernels: bool,
 }
 
-impl Kernels {
-    fn list(&self) -> &'static [Kernel] {
-        if self.all_kernels {
-            &Kernel::ALL
-        } else {
-            &Kernel::ENDS
+impl Breadth {
+    fn scope(&self) -> test::Scope {
+        test::Scope {
+            kernels: if self.all_kernels {
+                &Kernel::ALL
+            } else {
+                &Kernel::ENDS
+            },
+            all_versions: self.all_versions,
         }
     }
 }
@@ -133,15 +139,15 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Image => println!("{}", build::image()?),
         Task::Demo => demo::profile_workload()?,
         Task::Bench(options) => bench::run(&options)?,
-        Task::Test(kernels) => {
+        Task::Test(breadth) => {
             return Ok(counted(|results| {
                 let interpreters = results.step("setup of the tests", test::set_up)?;
-                test::all(results, kernels.list(), interpreters)
+                test::all(results, breadth.scope(), interpreters)
             }));
         }
         Task::Ci { fast: true, .. } => return Ok(counted(ci::run_fast)),
-        Task::Ci { kernels, .. } => {
-            return Ok(counted(|results| ci::run(results, kernels.list())));
+        Task::Ci { breadth, .. } => {
+            return Ok(counted(|results| ci::run(results, breadth.scope())));
         }
         Task::Fuzz(options) => fuzz::run(&options)?,
         Task::Soak(options) => soak::run(&options)?,

@@ -15,6 +15,9 @@ use super::{
 /// Versions in which the frames of greenlets are stored differently.
 pub(crate) const INTERPRETERS: [&str; 4] = ["3.10", "3.11", "3.12", "3.13"];
 
+/// Those of them which are enough: frames are elsewhere in 3.10, and 3.12 is the last version with a `_PyCFrame`.
+pub(crate) const FEW_INTERPRETERS: [&str; 2] = ["3.10", "3.12"];
+
 /// Requirement specifiers of the libraries, and of what they require.
 const LIBRARIES: [&str; 6] = [
     "greenlet==3.5.6",
@@ -41,7 +44,7 @@ const SAMPLES_FOR_ONE_INCOMPLETE: u64 = 20;
 #[test]
 fn stacks_of_greenlets_are_never_mixed() {
     let _machine = machine::alone();
-    machine::for_each_named(&INTERPRETERS, |interpreter| {
+    machine::for_some_named(&INTERPRETERS, &FEW_INTERPRETERS, |interpreter| {
         let libraries = libraries(interpreter);
         let environment = environment(&libraries);
         let target = Target::start_in(interpreter, "greenlets", &[], &environment);
@@ -74,7 +77,7 @@ fn stacks_of_greenlets_are_never_mixed() {
 #[test]
 fn native_frames_of_tasks_that_take_turns_are_complete() {
     let _machine = machine::alone();
-    machine::for_each_named(&INTERPRETERS, |interpreter| {
+    machine::for_some_named(&INTERPRETERS, &FEW_INTERPRETERS, |interpreter| {
         let libraries = libraries(interpreter);
         let environment = environment(&libraries);
         for library in SWITCHING {

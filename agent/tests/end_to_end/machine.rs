@@ -11,7 +11,7 @@ use std::{
 };
 
 use xtask::{
-    interpreters::{self, Interpreter},
+    interpreters::{self, Interpreter, enough},
     process, processors,
 };
 
@@ -22,6 +22,9 @@ const AT_ONCE: usize = 2;
 
 /// One interpreter for each layout of threads and their stacks.
 const KINDS: [&str; 5] = ["2.7", "3.8", "3.12", "3.15-sid", "3.14t"];
+
+/// Those of them which are enough for tests that take long.
+const FEW_KINDS: [&str; 3] = ["2.7", "3.12", "3.14t"];
 
 static TURNS: Turns = Turns::new();
 
@@ -61,7 +64,10 @@ pub(crate) fn interpreters() -> &'static [Interpreter] {
 /// interpreters are built. What depends on every single version is in tests of all interpreters.
 const VERSIONS: [(u32, u32); 7] = [(2, 7), (3, 6), (3, 10), (3, 11), (3, 12), (3, 13), (3, 15)];
 
-/// An ordinary build of each of [`VERSIONS`].
+/// Those of them which are enough: one for each way.
+const FEW_VERSIONS: [(u32, u32); 5] = [(2, 7), (3, 10), (3, 11), (3, 12), (3, 15)];
+
+/// An ordinary build of each of [`VERSIONS`], or [`enough`] of them; at least one.
 fn representatives() -> &'static [Interpreter] {
     static REPRESENTATIVES: OnceLock<Vec<Interpreter>> = OnceLock::new();
     REPRESENTATIVES.get_or_init(|| {
@@ -69,13 +75,20 @@ fn representatives() -> &'static [Interpreter] {
         interpreters();
         let mut found = interpreters::representatives().unwrap_or_else(|error| panic!("{error:#}"));
         found.retain(|it| VERSIONS.contains(&(it.major, it.minor)));
-        found
+        assert!(!found.is_empty(), "no interpreter is one for these tests");
+        enough(found, |it| FEW_VERSIONS.contains(&(it.major, it.minor)))
     })
 }
 
 /// The interpreters with these names, at least one.
 fn named(names: &[&str]) -> Vec<Interpreter> {
     that(|interpreter| names.contains(&&*interpreter.name))
+}
+
+/// [`enough`] of those of [`KINDS`] that satisfy a predicate, at least one.
+fn kinds_that(predicate: impl Fn(&Interpreter) -> bool) -> Vec<Interpreter> {
+    let found = that(|it| KINDS.contains(&&*it.name) && predicate(it));
+    enough(found, |it| FEW_KINDS.contains(&&*it.name))
 }
 
 /// The interpreters that satisfy a predicate, at least one.
@@ -96,7 +109,7 @@ pub(crate) fn for_each_interpreter(check: impl Fn(&Interpreter) + Sync) {
     in_parallel(AT_ONCE, interpreters(), check);
 }
 
-/// The same with an ordinary build of each of [`VERSIONS`].
+/// The same with an ordinary build of [`enough`] of [`VERSIONS`].
 pub(crate) fn for_each_representative(check: impl Fn(&Interpreter) + Sync) {
     in_parallel(AT_ONCE, representatives(), check);
 }
@@ -120,14 +133,20 @@ pub(crate) fn for_each_that(
     in_parallel(AT_ONCE, &that(predicate), check);
 }
 
+/// The same with the interpreters that have these names, of which a few are enough.
+pub(crate) fn for_some_named(names: &[&str], few: &[&str], check: impl Fn(&Interpreter) + Sync) {
+    let found = enough(named(names), |it| few.contains(&&*it.name));
+    in_parallel(AT_ONCE, &found, check);
+}
+
 /// The same with the interpreters that have these names.
 pub(crate) fn for_each_named(names: &[&str], check: impl Fn(&Interpreter) + Sync) {
     in_parallel(AT_ONCE, &named(names), check);
 }
 
-/// The same with one interpreter of each kind.
+/// The same with [`enough`] of [`KINDS`].
 pub(crate) fn for_each_kind(check: impl Fn(&Interpreter) + Sync) {
-    in_parallel(AT_ONCE, &named(&KINDS), check);
+    for_each_kind_that(|_| true, check);
 }
 
 /// The same with those of them that satisfy a predicate.
@@ -135,9 +154,7 @@ pub(crate) fn for_each_kind_that(
     predicate: impl Fn(&Interpreter) -> bool,
     check: impl Fn(&Interpreter) + Sync,
 ) {
-    let selected =
-        |interpreter: &Interpreter| KINDS.contains(&&*interpreter.name) && predicate(interpreter);
-    in_parallel(AT_ONCE, &that(selected), check);
+    in_parallel(AT_ONCE, &kinds_that(predicate), check);
 }
 
 /// The same, one after the other.
@@ -150,12 +167,10 @@ pub(crate) fn for_each_kind_in_turn_that(
     predicate: impl Fn(&Interpreter) -> bool,
     check: impl Fn(&Interpreter) + Sync,
 ) {
-    let selected =
-        |interpreter: &Interpreter| KINDS.contains(&&*interpreter.name) && predicate(interpreter);
-    in_parallel(1, &that(selected), check);
+    in_parallel(1, &kinds_that(predicate), check);
 }
 
-/// The same, all of them in parallel.
+/// The same with all of [`KINDS`], in parallel.
 pub(crate) fn for_all_kinds_at_once(check: impl Fn(&Interpreter) + Sync) {
     in_parallel(KINDS.len(), &named(&KINDS), check);
 }

@@ -1,4 +1,4 @@
-//! End-to-end tests: the agent's binary on this kernel, with every interpreter.
+//! End-to-end tests: the agent's binary on this kernel, with real interpreters.
 //!
 //! Invariants: expected results come from the workload's source, from the interpreter or from the
 //! scheduler, never from an earlier profile; no test asserts how long something takes; nothing is

@@ -92,6 +92,15 @@ const NEEDS: [(&str, &[&str]); 9] = [
     ),
 ];
 
+/// What is tested.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scope {
+    /// Kernels in virtual machines.
+    pub(crate) kernels: &'static [Kernel],
+    /// Whether tests that take long run with all versions of Python that they are for, instead of a few.
+    pub(crate) all_versions: bool,
+}
+
 /// Makes what the tests run.
 ///
 /// # Errors
@@ -113,12 +122,12 @@ pub(crate) fn compile() -> Result<()> {
         .args(PACKAGES))
 }
 
-/// Runs every test, those on the given kernels last, and adds them to `results`.
+/// Runs every test, those on other kernels last, and adds them to `results`.
 ///
 /// # Errors
 ///
 /// When the tests cannot be started; what failed is in the results.
-pub(crate) fn all(results: &mut Results, kernels: &[Kernel], available: Available) -> Result<()> {
+pub(crate) fn all(results: &mut Results, scope: Scope, available: Available) -> Result<()> {
     let Available {
         found: interpreters,
         missing,
@@ -138,8 +147,15 @@ pub(crate) fn all(results: &mut Results, kernels: &[Kernel], available: Availabl
         }
     }
     let others = OTHERS.iter().flat_map(|names| ["--test", names]);
+    let on_host = || -> Result<_> {
+        let mut tests = on_host(&interpreters)?;
+        if scope.all_versions {
+            tests.env(interpreters::ALL_VERSIONS, "1");
+        }
+        Ok(tests)
+    };
     results.cargo_test(
-        on_host(&interpreters)?
+        on_host()?
             .args(PACKAGES)
             .args(["--no-fail-fast", "--lib", "--bins"])
             .args(others)
@@ -147,7 +163,7 @@ pub(crate) fn all(results: &mut Results, kernels: &[Kernel], available: Availabl
             .args(&skipped),
     )?;
     results.cargo_test(
-        on_host(&interpreters)?
+        on_host()?
             .args(["--package", "agent", "--test", PROFILING, "--"])
             .arg(PROFILING_THREADS)
             .args(&skipped),
@@ -156,13 +172,13 @@ pub(crate) fn all(results: &mut Results, kernels: &[Kernel], available: Availabl
     let agent = paths::agent_binary();
     soak::check(results, &agent);
     let package: NamedCheck<'_> = {
-        let interpreters = &interpreters;
-        let check = move || test_of_package(interpreters);
+        let mut test = on_host()?;
+        let check = move || test_of_package(&mut test);
         (OF_PACKAGE.to_owned(), Box::new(check))
     };
     let on_kernels = ON_KERNELS.iter().flat_map(|(name, check)| {
         let (agent, interpreters) = (&agent, &interpreters);
-        kernels.iter().map(move |&kernel| -> NamedCheck<'_> {
+        scope.kernels.iter().map(move |&kernel| -> NamedCheck<'_> {
             let run = move || check(kernel, agent, interpreters);
             (format!("linux_{kernel}{name}"), Box::new(run))
         })
@@ -170,14 +186,18 @@ pub(crate) fn all(results: &mut Results, kernels: &[Kernel], available: Availabl
     // The longest one first.
     let in_machines = iter::once(package).chain(on_kernels).collect();
     results.check_together("virtual machines", MACHINES, in_machines);
+    if !scope.all_versions {
+        println!(
+            "Tests that take long ran with a few versions of Python: \
+             `cargo xtask test --all-versions` runs them with all."
+        );
+    }
     Ok(())
 }
 
 /// Runs the test of the package, and prints what it did only where it fails.
-fn test_of_package(interpreters: &[Interpreter]) -> Result<()> {
-    let mut test = on_host(interpreters)?;
-    test.args(["--package", "agent", "--test", OF_PACKAGE]);
-    let output = output(&mut test)?;
+fn test_of_package(test: &mut Command) -> Result<()> {
+    let output = output(test.args(["--package", "agent", "--test", OF_PACKAGE]))?;
     let printed = String::from_utf8_lossy(&output.stdout);
     if output.status.success() && !printed.contains("test result: ok. 0 passed") {
         return Ok(());

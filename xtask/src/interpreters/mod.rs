@@ -24,6 +24,22 @@ use crate::cache::Shelf;
 /// sets it for the tests that it runs.
 pub const VARIABLE: &str = "AGENT_TEST_INTERPRETERS";
 
+/// Set where tests that take long run with all the interpreters that they are for. `--all-versions` sets it.
+pub const ALL_VERSIONS: &str = "AGENT_TEST_ALL_VERSIONS";
+
+/// Enough for tests that take long: each layout of threads, frames and tables of lines, and each kind of build.
+const FEW: [&str; 9] = [
+    "2.7",
+    "3.8",
+    "3.10",
+    "3.12",
+    "3.13-musl",
+    "3.14-tail-call",
+    "3.14t",
+    "3.15-sid",
+    catalog::DISTRIBUTION.0,
+];
+
 /// The interpreters that are made, in the cache.
 const SHELF: Shelf = Shelf("interpreters");
 
@@ -77,6 +93,28 @@ pub fn all() -> Result<Vec<Interpreter>> {
         );
     }
     Ok(found)
+}
+
+/// For tests that take long: [`enough`] of all, of each layout and each kind of build.
+///
+/// # Errors
+///
+/// As [`all`].
+pub fn few() -> Result<Vec<Interpreter>> {
+    Ok(enough(all()?, |it| FEW.contains(&&*it.name)))
+}
+
+/// Those of some interpreters with which a test that takes long is to run, where these are enough for it: all of them if
+/// [`ALL_VERSIONS`] is set, or if none of these is there.
+#[must_use]
+pub fn enough(
+    interpreters: Vec<Interpreter>,
+    is_enough: impl Fn(&Interpreter) -> bool,
+) -> Vec<Interpreter> {
+    if env::var_os(ALL_VERSIONS).is_some() || !interpreters.iter().any(&is_enough) {
+        return interpreters;
+    }
+    interpreters.into_iter().filter(is_enough).collect()
 }
 
 /// One for each version, for tests that take long: the first in the list that is an ordinary
@@ -160,6 +198,19 @@ mod tests {
             .iter()
             .map(|interpreter| interpreter.name.as_str())
             .collect()
+    }
+
+    #[test]
+    fn a_few_interpreters_are_enough_where_they_are_there() {
+        assert!(
+            FEW.iter()
+                .all(|few| catalog::ALL.iter().any(|(name, _)| name == few))
+        );
+        let found = || vec![interpreter("3.7", (3, 7)), interpreter("3.8", (3, 8))];
+        let chosen = enough(found(), |it| it.minor == 8);
+        assert_eq!(names(&chosen), ["3.8"]);
+        let chosen = enough(found(), |it| it.minor == 9);
+        assert_eq!(names(&chosen), ["3.7", "3.8"]);
     }
 
     #[test]
