@@ -17,12 +17,6 @@ impl Task {
         Self(unsafe { bpf_get_current_task() })
     }
 
-    /// Where it is in the kernel's memory.
-    #[inline(always)]
-    pub(crate) fn address(self) -> u64 {
-        self.0
-    }
-
     /// The one at this address, which the kernel gave.
     #[inline(always)]
     pub(crate) fn at(address: u64) -> Self {
@@ -146,12 +140,10 @@ impl Task {
         read(self.field(|layout| &layout.run_time))
     }
 
-    /// Nanoseconds that it has run until now, which is `now_ns` by another clock than the scheduler's, and a number that
-    /// remains the same: the kernel itself counts them at ticks and switches alone. For the thread that runs.
+    /// Until when [`Self::run_time`] has what it ran, if it runs, in nanoseconds of the scheduler's clock.
     #[inline(always)]
-    pub(crate) fn run_time_until(self, now_ns: u64) -> u64 {
-        let end: u64 = read(self.field(|layout| &layout.run_time_end));
-        self.run_time().wrapping_add(now_ns.wrapping_sub(end))
+    pub(crate) fn run_time_end(self) -> u64 {
+        read(self.field(|layout| &layout.run_time_end))
     }
 
     /// How often it was given another processor.

@@ -40,9 +40,9 @@ pub struct KernelLayout {
     /// `task_struct.se.sum_exec_runtime`, in nanoseconds.
     pub run_time: u32,
     /// `task_struct.se.exec_start`: up to when [`Self::run_time`] has it while it runs, in nanoseconds of the scheduler's
-    /// clock.
+    /// clock; 0 where the kernel has none.
     pub run_time_end: u32,
-    /// `task_struct.se.nr_migrations`, how often it was given another processor.
+    /// `task_struct.se.nr_migrations`, how often it was given another processor; 0 where the kernel does not count that.
     pub migrations: u32,
     /// `task_struct.sched_info.run_delay`, in nanoseconds; 0 where the kernel does not keep it.
     pub run_delay: u32,

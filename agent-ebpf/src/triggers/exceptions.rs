@@ -25,7 +25,7 @@ use crate::{
     current, emit,
     maps::{
         HASH_SEED, RAISE_GAPS, RAISE_WINDOWS, SENT_EXCEPTIONS, WITH_CONTROL_FLOW, add, count,
-        is_sent,
+        is_sent, kernel_offset,
     },
     memory::CurrentMemory,
     sample,
@@ -81,15 +81,22 @@ fn note_run(began_ns: u64, detached: u64, is_recorded: u64) {
     let Some(gaps) = RAISE_GAPS.get_ptr_mut(0) else {
         return;
     };
+    if kernel_offset(|layout| &layout.run_time_end) == 0
+        || kernel_offset(|layout| &layout.migrations) == 0
+    {
+        return;
+    }
     let task = Task::current();
     // SAFETY: the value lives as long as the map and belongs to this processor. Where another thread takes that in
-    // between, a run may have parts of both, and gaps may be lost: a few of millions.
+    // between, a run may have parts of both, and few of millions of gaps are lost or wrong, each by less than a second.
     let gaps = unsafe { &mut *gaps };
     gaps.add(ProbeRun {
-        thread: task.address(),
+        thread: task.start_time(),
         migrations: task.migrations(),
         detached,
-        run_time_ns: task.run_time_until(began_ns),
+        began_ns,
+        run_time_ns: task.run_time(),
+        run_time_end_ns: task.run_time_end(),
         is_recorded,
     });
 }

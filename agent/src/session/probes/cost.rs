@@ -26,7 +26,8 @@ const LINE: usize = 64;
 
 /// How much more CPU time a call of a function takes with a probe than without, in nanoseconds: that of a function of the
 /// agent itself, which begins as most functions do: on x86-64 by saving a register, which the kernel emulates, at a
-/// third more than an instruction that does nothing. [`None`] where the kernel does not allow it.
+/// third more than an instruction that does nothing. [`None`] where the kernel does not allow it,
+/// or no difference is seen.
 pub(in crate::session) fn run_ns(probes: &impl Probes, function: ProbedFunction) -> Option<u64> {
     let point = ProbePoint {
         function,

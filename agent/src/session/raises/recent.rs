@@ -32,7 +32,7 @@ impl Gaps {
 
     /// CPU time from a run to the next one, in nanoseconds, where there were enough.
     pub(super) fn mean_ns(&self) -> Option<f64> {
-        (self.count >= MIN_GAPS).then_some(self.ns / self.count)
+        (self.count >= MIN_GAPS && self.ns > 0.0).then_some(self.ns / self.count)
     }
 }
 

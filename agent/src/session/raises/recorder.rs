@@ -153,10 +153,10 @@ impl Recorder {
         stopped: &mpsc::Receiver<()>,
     ) -> Result<Result<Phase, Stopped>, Error> {
         match phase {
-            Phase::All { since_ns } => {
+            Phase::All { .. } => {
                 self.is_published = false;
                 self.publish([phase.window(1.0), RaiseWindow::default()])?;
-                self.record_all(*since_ns, stopped)
+                self.record_all(stopped)
             }
             Phase::Block(block) => self.record_block(block, stopped),
         }
@@ -164,10 +164,9 @@ impl Recorder {
 
     fn record_all(
         &mut self,
-        mut since_ns: u64,
         stopped: &mpsc::Receiver<()>,
     ) -> Result<Result<Phase, Stopped>, Error> {
-        let mut counted = self.probe.counts()?;
+        let (mut counted, mut since_ns) = (self.probe.counts()?, monotonic_ns());
         loop {
             if wait(monotonic_ns() + LOOK_NS, stopped).is_err() {
                 return Ok(Err(Stopped));
