@@ -16,9 +16,12 @@ use super::kernel::Kernel;
 use crate::process::capture;
 use crate::tools;
 
-/// How often a guest that dies before its command starts, or of a [`STALE_BREAKPOINT`], is booted:
+/// How often a guest that dies or hangs before its command starts, or dies of a [`STALE_BREAKPOINT`], is booted:
 /// emulated processors sometimes miss a deadline of the booting kernel.
 const ATTEMPTS: u32 = 3;
+
+/// How long it may take until the command starts: many times as long as usual.
+const START_LIMIT: Duration = Duration::from_secs(180);
 
 /// What a kernel says that dies of a breakpoint which it has removed before. Kernels change their code
 /// while it runs by putting a breakpoint there first; the emulator translates code for a processor while
@@ -68,7 +71,8 @@ impl Machine {
                 output.rewind()?;
                 command.stdout(output.try_clone()?);
             }
-            let ended = wait(command, limit)?;
+            let has_started = || fs::metadata(&report).is_ok_and(|report| report.len() > 0);
+            let ended = wait(command, START_LIMIT.min(limit), limit, has_started)?;
             let report = fs::read_to_string(&report)?;
             if let Some(status) = report.lines().find_map(|line| line.strip_prefix("exit ")) {
                 return status
@@ -82,12 +86,15 @@ impl Machine {
                 continue;
             }
             let tail = last_lines(&messages);
-            if !ended {
-                bail!("{} did not end within {limit:?}:\n{tail}", self.release);
-            }
             if report.starts_with("started") {
-                bail!("{} died while the command ran:\n{tail}", self.release);
+                let how = if ended {
+                    "died while the command ran".to_owned()
+                } else {
+                    format!("did not end within {limit:?}")
+                };
+                bail!("{} {how}:\n{tail}", self.release);
             }
+            println!("{} did not start its command:\n{tail}", self.release);
         }
         bail!("{} did not run in {ATTEMPTS} attempts", self.release)
     }
@@ -122,11 +129,16 @@ impl Machine {
     }
 }
 
-/// Runs the command until it ends (true) or the limit is reached (false).
-fn wait(mut command: Command, limit: Duration) -> Result<bool> {
+/// Runs the command until it ends (true) or the limit is reached (false): the first one if it has not started by then.
+fn wait(
+    mut command: Command,
+    start_limit: Duration,
+    limit: Duration,
+    has_started: impl Fn() -> bool,
+) -> Result<bool> {
     let mut child = command.spawn().context("cannot start the emulator")?;
     let start = Instant::now();
-    while start.elapsed() < limit {
+    while start.elapsed() < limit && (start.elapsed() < start_limit || has_started()) {
         if child.try_wait()?.is_some() {
             return Ok(true);
         }
@@ -178,9 +190,17 @@ mod tests {
 
     #[test]
     fn an_emulator_that_hangs_is_ended() {
-        let mut command = Command::new("sleep");
-        command.arg("60");
-        assert!(!wait(command, Duration::from_millis(60)).unwrap());
-        assert!(wait(Command::new("true"), Duration::from_secs(60)).unwrap());
+        let hanging = || {
+            let mut command = Command::new("sleep");
+            command.arg("60");
+            command
+        };
+        let (short, long) = (Duration::from_millis(60), Duration::from_secs(60));
+        assert!(!wait(hanging(), short, long, || false).unwrap());
+        assert!(!wait(hanging(), short, 2 * short, || true).unwrap());
+        assert!(wait(Command::new("true"), long, long, || false).unwrap());
+        let mut slow = Command::new("sleep");
+        slow.arg("0.3");
+        assert!(wait(slow, short, long, || true).unwrap());
     }
 }

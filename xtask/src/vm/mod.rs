@@ -147,9 +147,11 @@ fn run_check(machine: &Machine, guest: &Guest, limit: Duration) -> Result<()> {
 /// Runs the guest's command; gives its exit status and its output.
 fn command(machine: &Machine, guest: &Guest, limit: Duration) -> Result<(u8, String)> {
     let path = guest.scratch().join("output");
-    let status = machine.boot(guest, Some(&File::create(&path)?), limit)?;
+    let status = machine.boot(guest, Some(&File::create(&path)?), limit);
     let output = fs::read(&path)?;
-    Ok((status, String::from_utf8_lossy(&output).into_owned()))
+    let output = String::from_utf8_lossy(&output).into_owned();
+    let status = status.with_context(|| format!("the command printed:\n{output}"))?;
+    Ok((status, output))
 }
 
 fn guest(program: &Path, interpreters: &[Interpreter]) -> Result<Guest> {
