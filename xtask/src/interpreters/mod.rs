@@ -111,10 +111,21 @@ pub fn enough(
     interpreters: Vec<Interpreter>,
     is_enough: impl Fn(&Interpreter) -> bool,
 ) -> Vec<Interpreter> {
-    if env::var_os(ALL_VERSIONS).is_some() || !interpreters.iter().any(&is_enough) {
+    if env::var_os(ALL_VERSIONS).is_some() {
         return interpreters;
     }
-    interpreters.into_iter().filter(is_enough).collect()
+    some(interpreters, is_enough)
+}
+
+/// Those of some interpreters that satisfy a predicate, or all if none does.
+fn some(
+    interpreters: Vec<Interpreter>,
+    is_wanted: impl Fn(&Interpreter) -> bool,
+) -> Vec<Interpreter> {
+    if !interpreters.iter().any(&is_wanted) {
+        return interpreters;
+    }
+    interpreters.into_iter().filter(is_wanted).collect()
 }
 
 /// One for each version, for tests that take long: the first in the list that is an ordinary
@@ -207,9 +218,9 @@ mod tests {
                 .all(|few| catalog::ALL.iter().any(|(name, _)| name == few))
         );
         let found = || vec![interpreter("3.7", (3, 7)), interpreter("3.8", (3, 8))];
-        let chosen = enough(found(), |it| it.minor == 8);
+        let chosen = some(found(), |it| it.minor == 8);
         assert_eq!(names(&chosen), ["3.8"]);
-        let chosen = enough(found(), |it| it.minor == 9);
+        let chosen = some(found(), |it| it.minor == 9);
         assert_eq!(names(&chosen), ["3.7", "3.8"]);
     }
 
