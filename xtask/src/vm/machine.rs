@@ -72,7 +72,7 @@ impl Machine {
                 command.stdout(output.try_clone()?);
             }
             let has_started = || fs::metadata(&report).is_ok_and(|report| report.len() > 0);
-            let ended = wait(command, START_LIMIT.min(limit), limit, has_started)?;
+            let ended = wait(command, START_LIMIT, limit, has_started)?;
             let report = fs::read_to_string(&report)?;
             if let Some(status) = report.lines().find_map(|line| line.strip_prefix("exit ")) {
                 return status
