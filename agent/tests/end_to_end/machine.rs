@@ -67,7 +67,7 @@ const VERSIONS: [(u32, u32); 7] = [(2, 7), (3, 6), (3, 10), (3, 11), (3, 12), (3
 /// Those of them which are enough: one for each way.
 const FEW_VERSIONS: [(u32, u32); 5] = [(2, 7), (3, 10), (3, 11), (3, 12), (3, 15)];
 
-/// An ordinary build of each of [`VERSIONS`], or [`enough`] of them; at least one.
+/// An ordinary build of each of [`VERSIONS`].
 fn representatives() -> &'static [Interpreter] {
     static REPRESENTATIVES: OnceLock<Vec<Interpreter>> = OnceLock::new();
     REPRESENTATIVES.get_or_init(|| {
@@ -75,8 +75,7 @@ fn representatives() -> &'static [Interpreter] {
         interpreters();
         let mut found = interpreters::representatives().unwrap_or_else(|error| panic!("{error:#}"));
         found.retain(|it| VERSIONS.contains(&(it.major, it.minor)));
-        assert!(!found.is_empty(), "no interpreter is one for these tests");
-        enough(found, |it| FEW_VERSIONS.contains(&(it.major, it.minor)))
+        found
     })
 }
 
@@ -93,7 +92,15 @@ fn kinds_that(predicate: impl Fn(&Interpreter) -> bool) -> Vec<Interpreter> {
 
 /// The interpreters that satisfy a predicate, at least one.
 fn that(predicate: impl Fn(&Interpreter) -> bool) -> Vec<Interpreter> {
-    let mut selected = interpreters().to_vec();
+    those_of(interpreters(), predicate)
+}
+
+/// Those of some interpreters that satisfy a predicate, at least one.
+fn those_of(
+    interpreters: &[Interpreter],
+    predicate: impl Fn(&Interpreter) -> bool,
+) -> Vec<Interpreter> {
+    let mut selected = interpreters.to_vec();
     selected.retain(predicate);
     assert!(!selected.is_empty(), "no interpreter is one for this test");
     selected
@@ -111,7 +118,7 @@ pub(crate) fn for_each_interpreter(check: impl Fn(&Interpreter) + Sync) {
 
 /// The same with an ordinary build of [`enough`] of [`VERSIONS`].
 pub(crate) fn for_each_representative(check: impl Fn(&Interpreter) + Sync) {
-    in_parallel(AT_ONCE, representatives(), check);
+    for_each_representative_that(|_| true, check);
 }
 
 /// The same, of those that satisfy a predicate.
@@ -119,10 +126,9 @@ pub(crate) fn for_each_representative_that(
     predicate: impl Fn(&Interpreter) -> bool,
     check: impl Fn(&Interpreter) + Sync,
 ) {
-    let mut selected = representatives().to_vec();
-    selected.retain(predicate);
-    assert!(!selected.is_empty(), "no interpreter is one for this test");
-    in_parallel(AT_ONCE, &selected, check);
+    let found = those_of(representatives(), predicate);
+    let found = enough(found, |it| FEW_VERSIONS.contains(&(it.major, it.minor)));
+    in_parallel(AT_ONCE, &found, check);
 }
 
 /// The same with the interpreters that satisfy a predicate.
