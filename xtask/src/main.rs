@@ -47,14 +47,14 @@ enum Task {
     /// Measure overhead and accuracy of the agent and of py-spy, as root
     Bench(bench::Options),
     /// Run all tests, on this kernel and on others in virtual machines
-    Test(Breadth),
+    Test(test::Options),
     /// Check formatting and lints, and run all tests
     Ci {
         /// Lint only for this architecture; run only unit tests and one capture
         #[arg(long, conflicts_with_all = ["all_kernels", "all_versions"])]
         fast: bool,
         #[command(flatten)]
-        breadth: Breadth,
+        tests: test::Options,
     },
     /// Fuzz the parsers of bytes from elsewhere
     Fuzz(fuzz::Options),
@@ -90,30 +90,6 @@ enum Task {
     },
 }
 
-/// What is tested.
-#[derive(clap::Args)]
-struct Breadth {
-    /// Run tests that take long with every version of Python that they are for, not only with a few
-    #[arg(long)]
-    all_versions: bool,
-    /// Test on all supported kernels instead of the oldest and the newest
-    #[arg(long)]
-    all_kernels: bool,
-}
-
-impl Breadth {
-    fn scope(&self) -> test::Scope {
-        test::Scope {
-            kernels: if self.all_kernels {
-                &Kernel::ALL
-            } else {
-                &Kernel::ENDS
-            },
-            all_versions: self.all_versions,
-        }
-    }
-}
-
 fn main() -> ExitCode {
     // Printed here, because a backtrace is of no use to the reader of these messages.
     run(Arguments::parse().task).unwrap_or_else(|error| {
@@ -139,15 +115,15 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Image => println!("{}", build::image()?),
         Task::Demo => demo::profile_workload()?,
         Task::Bench(options) => bench::run(&options)?,
-        Task::Test(breadth) => {
+        Task::Test(options) => {
             return Ok(counted(|results| {
                 let interpreters = results.step("setup of the tests", test::set_up)?;
-                test::all(results, breadth.scope(), interpreters)
+                test::all(results, &options, interpreters)
             }));
         }
         Task::Ci { fast: true, .. } => return Ok(counted(ci::run_fast)),
-        Task::Ci { breadth, .. } => {
-            return Ok(counted(|results| ci::run(results, breadth.scope())));
+        Task::Ci { tests, .. } => {
+            return Ok(counted(|results| ci::run(results, &tests)));
         }
         Task::Fuzz(options) => fuzz::run(&options)?,
         Task::Soak(options) => soak::run(&options)?,

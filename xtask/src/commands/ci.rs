@@ -6,7 +6,6 @@ use anyhow::{Result, bail};
 use build_bpf::Tools;
 
 use super::fuzz::Fuzzer;
-use super::test::Scope;
 use super::{Results, lint, setup, test};
 
 /// Checks formatting and lints, fuzzes every parser for some seconds, and runs all tests.
@@ -14,7 +13,7 @@ use super::{Results, lint, setup, test};
 /// # Errors
 ///
 /// When something cannot be started; what failed is in the results.
-pub(crate) fn run(results: &mut Results, scope: Scope) -> Result<()> {
+pub(crate) fn run(results: &mut Results, tests: &test::Options) -> Result<()> {
     let interpreters = thread::scope(|scope| {
         // Downloads and `configure` leave processors to the compiler.
         let programs = scope.spawn(test::set_up);
@@ -32,7 +31,7 @@ pub(crate) fn run(results: &mut Results, scope: Scope) -> Result<()> {
             Err(_) => bail!("a thread panicked"),
         })
     })?;
-    test::all(results, scope, interpreters)
+    test::all(results, tests, interpreters)
 }
 
 /// Checks what a small change is likely to break, in a few minutes: formatting, lints for this

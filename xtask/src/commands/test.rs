@@ -93,12 +93,25 @@ const NEEDS: [(&str, &[&str]); 9] = [
 ];
 
 /// What is tested.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Scope {
-    /// Kernels in virtual machines.
-    pub(crate) kernels: &'static [Kernel],
-    /// Whether tests that take long run with all versions of Python that they are for, instead of a few.
-    pub(crate) all_versions: bool,
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Run tests that take long with every version of Python that they are for, not only with a few
+    #[arg(long)]
+    all_versions: bool,
+    /// Test on all supported kernels instead of the oldest and the newest
+    #[arg(long)]
+    all_kernels: bool,
+}
+
+impl Options {
+    /// The kernels of the virtual machines.
+    fn kernels(&self) -> &'static [Kernel] {
+        if self.all_kernels {
+            &Kernel::ALL
+        } else {
+            &Kernel::ENDS
+        }
+    }
 }
 
 /// Makes what the tests run.
@@ -127,7 +140,7 @@ pub(crate) fn compile() -> Result<()> {
 /// # Errors
 ///
 /// When the tests cannot be started; what failed is in the results.
-pub(crate) fn all(results: &mut Results, scope: Scope, available: Available) -> Result<()> {
+pub(crate) fn all(results: &mut Results, options: &Options, available: Available) -> Result<()> {
     let Available {
         found: interpreters,
         missing,
@@ -149,7 +162,7 @@ pub(crate) fn all(results: &mut Results, scope: Scope, available: Available) -> 
     let others = OTHERS.iter().flat_map(|names| ["--test", names]);
     let on_host = || -> Result<_> {
         let mut tests = on_host(&interpreters)?;
-        if scope.all_versions {
+        if options.all_versions {
             tests.env(interpreters::ALL_VERSIONS, "1");
         }
         Ok(tests)
@@ -178,7 +191,8 @@ pub(crate) fn all(results: &mut Results, scope: Scope, available: Available) -> 
     };
     let on_kernels = ON_KERNELS.iter().flat_map(|(name, check)| {
         let (agent, interpreters) = (&agent, &interpreters);
-        scope.kernels.iter().map(move |&kernel| -> NamedCheck<'_> {
+        let kernels = options.kernels().iter();
+        kernels.map(move |&kernel| -> NamedCheck<'_> {
             let run = move || check(kernel, agent, interpreters);
             (format!("linux_{kernel}{name}"), Box::new(run))
         })
@@ -186,7 +200,7 @@ pub(crate) fn all(results: &mut Results, scope: Scope, available: Available) -> 
     // The longest one first.
     let in_machines = iter::once(package).chain(on_kernels).collect();
     results.check_together("virtual machines", MACHINES, in_machines);
-    if !scope.all_versions {
+    if !options.all_versions {
         println!(
             "Tests that take long ran with a few versions of Python: \
              `cargo xtask test --all-versions` runs them with all."
