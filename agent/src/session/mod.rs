@@ -30,6 +30,7 @@ mod end;
 mod eviction;
 mod eviction_schedule;
 mod examinations;
+mod finishing;
 mod following;
 mod joining;
 mod lock_releases;
@@ -92,13 +93,13 @@ use anyhow::{Context as _, Result};
 use tokio::{
     sync::oneshot,
     task::spawn_blocking,
-    time::{Interval, MissedTickBehavior, interval, sleep_until, timeout, timeout_at},
+    time::{Interval, MissedTickBehavior, interval, sleep_until, timeout},
 };
 use tracing::warn;
 
 use self::{
     allocations::Allocations,
-    coverage::{Coverage, completed},
+    coverage::Coverage,
     drain::Drain,
     examinations::Running,
     following::Following,
@@ -111,10 +112,9 @@ use self::{
     unwind_tables::UnwindTables,
 };
 use crate::{
-    aggregate::Filter,
     bpf::Bpf,
     process,
-    profile::{Kind, Periods, Profile},
+    profile::Kind,
     symbolize::{Haste, NativeSymbolizer},
     targets::{discovery::Discovery, launch::Program},
     text::with_causes,
@@ -129,11 +129,6 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 
 /// Most time after that until their unwind tables are loaded.
 const TABLES_LIMIT: Duration = Duration::from_secs(2);
-
-/// Most time for building a profile after a signal has ended the capture. Look-ups end long before, by
-/// [`Haste`]; what is left takes longer only where other processes use the CPUs, and is no reason to
-/// lose the profile.
-const FINISH_LIMIT: Duration = Duration::from_secs(5);
 
 /// A sampling session.
 pub struct Session {
@@ -377,75 +372,6 @@ impl Session {
                 observer.on_followed(&followed);
             }
         }
-    }
-
-    /// Stops sampling and returns the profiles of the whole session, one of each kind.
-    ///
-    /// When a signal has ended the session, or `end` gets one meanwhile, what takes longer than a
-    /// moment is left out.
-    ///
-    /// # Errors
-    ///
-    /// When the BPF programs or their maps fail, or the filter's thread was never seen.
-    pub async fn finish(
-        &mut self,
-        began: &Began,
-        periods: Periods,
-        filter: &Filter,
-        reason: EndReason,
-        end: &mut End,
-        program: Option<&Program>,
-    ) -> Result<Vec<Profile>> {
-        self.stop_recording()?;
-        let about = began.about(periods);
-        if let Some(raises) = &mut self.raises {
-            raises.stop();
-        }
-        if let Some(pages) = &mut self.pages {
-            self.drain.read().await?;
-            pages.stop();
-        }
-        let kinds = self.kinds.clone();
-        let mut window = self.take_window(&mut ()).await?;
-        window.set_start(began.monotonic_ns);
-        window.set_unwatched(self.pages.as_ref().map_or(0, |pages| pages.lost()));
-        let counters = self.counters()?;
-        let filter = filter.clone();
-        let coverage = self.take_coverage();
-        let building = self.profiles.run(move |profiles| {
-            let profiles = kinds.iter().map(|kind| {
-                let about = about.of_kind(kind);
-                let profile = profiles.profile(&window, &about, &filter, &counters);
-                profile.map(|profile| completed(profile, &coverage))
-            });
-            profiles.collect::<Result<Vec<_>, _>>()
-        });
-        let mut building = std::pin::pin!(building);
-        let built = tokio::select! {
-            built = &mut building => built,
-            () = end.interrupted(reason, program) => {
-                self.haste.begin();
-                let limit = Instant::now() + FINISH_LIMIT;
-                timeout_at(limit.into(), building)
-                    .await
-                    .context("the profile could not be built in time")?
-            }
-        };
-        Ok(built.context("the thread that builds profiles has ended")??)
-    }
-
-    /// Has nothing recorded any more, of any kind.
-    fn stop_recording(&mut self) -> Result<()> {
-        if let Some(passes) = &mut self.passes {
-            passes.stop();
-        }
-        if let Some(raises) = &self.raises {
-            raises.end();
-        }
-        if let Some(allocations) = &self.allocations {
-            allocations.end()?;
-        }
-        Ok(self.bpf.stop()?)
     }
 
     /// The kinds of the profiles of samples that are recorded as this kind.
