@@ -247,15 +247,26 @@ impl Bpf {
         self.unwind_tables.unload(tables, state)
     }
 
-    /// Loads the programs of other kinds than those with which this was loaded, of which none was sampled by events,
-    /// and starts to sample them on every online CPU.
+    /// Starts to sample other kinds than those with which this was loaded, of which none was sampled by events, on every
+    /// online CPU; the first time their programs are loaded.
     ///
     /// # Errors
     ///
     /// [`Error`] when the kernel refuses a program or the event of a CPU.
-    pub fn load_events(&mut self, kinds: &[&'static Kind]) -> Result<(), Error> {
-        self.sampling_events = SamplingEvents::load(&mut self.object, kinds)?;
+    pub fn start_events(&mut self, kinds: &[&'static Kind]) -> Result<(), Error> {
+        if self.sampling_events.is_empty() {
+            self.sampling_events = SamplingEvents::load(&mut self.object, kinds)?;
+        }
         self.start()
+    }
+
+    /// Stops to sample by events until they are started again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when the kernel refuses that.
+    pub fn pause_events(&mut self) -> Result<(), Error> {
+        self.sampling_events.pause(&mut self.object)
     }
 
     /// Starts to sample on every online CPU.

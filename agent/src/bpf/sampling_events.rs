@@ -125,6 +125,17 @@ impl SamplingEvents {
         Ok(())
     }
 
+    /// Whether no programs are loaded.
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Detaches all events until [`Self::enable`]; their programs stay loaded.
+    pub(super) fn pause(&mut self, object: &mut Ebpf) -> Result<(), Error> {
+        self.are_enabled = false;
+        self.detach(object)
+    }
+
     /// Unloads the programs.
     pub(super) fn unload(&mut self, object: &mut Ebpf) -> Result<(), Error> {
         self.are_enabled = false;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use tokio::time::timeout_at;
+use tokio::{sync::oneshot, time::timeout_at};
 
 use super::{
     Session,
@@ -64,7 +64,18 @@ impl Session {
             });
             profiles.collect::<Result<Vec<_>, _>>()
         });
-        let mut building = std::pin::pin!(building);
+        let built = self.build_in_time(building, reason, end, program).await?;
+        Ok(built?)
+    }
+
+    /// Waits for profiles that are built; with haste when a signal has ended the session, or `end` gets one meanwhile.
+    pub(super) async fn build_in_time<T>(
+        &self,
+        mut building: oneshot::Receiver<T>,
+        reason: EndReason,
+        end: &mut End,
+        program: Option<&Program>,
+    ) -> Result<T> {
         let built = tokio::select! {
             built = &mut building => built,
             () = end.interrupted(reason, program) => {
@@ -75,7 +86,7 @@ impl Session {
                     .context("the profile could not be built in time")?
             }
         };
-        Ok(built.context("the thread that builds profiles has ended")??)
+        built.context("the thread that builds profiles has ended")
     }
 
     /// Has nothing recorded any more, of any kind.

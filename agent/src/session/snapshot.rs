@@ -7,7 +7,8 @@ use tokio::time::sleep;
 
 use super::{Began, End, EndReason, Observer, Session};
 use crate::{
-    profile::CPU,
+    aggregate::{Filter, ProfileTiming},
+    profile::{CPU, Profile},
     threads::{Snapshot, SnapshotProgress},
 };
 
@@ -16,7 +17,28 @@ use crate::{
 const LEAST_SAMPLED: Duration = Duration::from_millis(100);
 
 impl Session {
-    /// Goes on, after [`Self::start`], until each thread has its stack in the snapshot, for `limit`, or until `end`.
+    /// Starts passes for a snapshot: the first one, or another one of a session that has [ended](Self::end_snapshot) one.
+    ///
+    /// # Errors
+    ///
+    /// When passes cannot be made.
+    pub fn start_snapshot(&mut self) -> Result<Began> {
+        let Some(passes) = &mut self.passes else {
+            return self.start();
+        };
+        let records = &self.pass_settings.records;
+        if let Some(snapshot) = &records.snapshot {
+            snapshot.clear();
+        }
+        if let Some(deadlocks) = &records.deadlocks {
+            deadlocks.clear();
+        }
+        let began = Began::now();
+        passes.resume()?;
+        Ok(began)
+    }
+
+    /// Goes on until each thread has its stack in the snapshot, for `limit`, or until `end`.
     ///
     /// The program that samples threads that run takes the kernel longer to verify than all else takes: it is
     /// loaded when passes, which go on, have not found the stack of a thread that runs.
@@ -42,7 +64,7 @@ impl Session {
         }
         let mut left = limit.saturating_sub(began.at.elapsed());
         if limit >= LEAST_SAMPLED {
-            self.bpf.load_events(&[&CPU])?;
+            self.bpf.start_events(&[&CPU])?;
             left = limit.saturating_sub(began.at.elapsed());
             left = left.max(LEAST_SAMPLED);
         }
@@ -51,6 +73,32 @@ impl Session {
             () = snapshot.complete() => Ok(EndReason::TimeOver),
             () = sleep(left) => Ok(EndReason::TimeOver),
         }
+    }
+
+    /// Ends the passes and samples of a snapshot and returns its profile.
+    ///
+    /// When a signal has ended it, or `end` gets one meanwhile, what takes longer than a moment is left out.
+    ///
+    /// # Errors
+    ///
+    /// When the BPF programs or their maps fail.
+    pub async fn end_snapshot<O: Observer>(
+        &mut self,
+        about: ProfileTiming,
+        filter: Filter,
+        reason: EndReason,
+        end: &mut End,
+        observer: &mut O,
+    ) -> Result<Profile> {
+        if let Some(passes) = &mut self.passes {
+            passes.pause();
+        }
+        self.bpf.pause_events()?;
+        let window = self.take_window(observer).await?;
+        let building = self
+            .profiles
+            .run(move |profiles| profiles.profile_of(&window, &about, &filter));
+        self.build_in_time(building, reason, end, None).await
     }
 
     /// Tells the snapshot, if one is taken, whether unwind tables are being loaded.

@@ -109,6 +109,12 @@ impl Deadlocks {
         }
     }
 
+    /// Forgets those that passes have seen.
+    pub fn clear(&self) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.clear();
+    }
+
     /// Those that were seen twice, by the ids of their threads.
     #[must_use]
     pub fn all(&self) -> Vec<Vec<DeadlockedThread>> {

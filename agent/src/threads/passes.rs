@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use tracing::{debug, error, info};
 
 use super::{
@@ -58,6 +58,8 @@ pub struct Passes {
     settings: Settings,
     shared: Arc<Shared>,
     thread: Option<StoppableThread>,
+    /// Whether there is to be no thread for a while.
+    are_paused: bool,
     /// The read that was going on at the last look, and since when.
     seen: Option<((u32, u64), Instant)>,
     /// When the thread was started.
@@ -82,6 +84,7 @@ impl Passes {
             settings,
             shared,
             thread: None,
+            are_paused: false,
             seen: None,
             started: Instant::now(),
         };
@@ -115,6 +118,9 @@ impl Passes {
     ///
     /// When another one cannot be started.
     pub fn supervise(&mut self) -> Result<()> {
+        if self.are_paused {
+            return Ok(());
+        }
         if self
             .thread
             .as_ref()
@@ -169,6 +175,32 @@ impl Passes {
             // A process may hold it up in a page that it controls.
             thread.stop(STOP_LIMIT);
         }
+    }
+
+    /// Makes no passes until [`Self::resume`]: all that was found is sent when this returns.
+    pub fn pause(&mut self) {
+        self.are_paused = true;
+        self.stop();
+        // It sends nothing when it goes on.
+        if let Some((tgid, _)) = self.shared.present_read() {
+            self.shared.give_up(tgid);
+        }
+    }
+
+    /// Makes passes again, which know nothing of those before.
+    ///
+    /// # Errors
+    ///
+    /// When the thread cannot be started, or too many are held up.
+    pub fn resume(&mut self) -> Result<()> {
+        ensure!(
+            self.shared.held() < MAX_HELD,
+            "too many processes hold up passes over their threads: start again"
+        );
+        (self.are_paused, self.seen) = (false, None);
+        self.thread = Some(self.start_thread(self.shared.next_turn())?);
+        self.started = Instant::now();
+        Ok(())
     }
 }
 

@@ -134,6 +134,19 @@ enum Lacks {
 }
 
 impl Snapshot {
+    /// Forgets all stacks, to take others. No pass may be made meanwhile.
+    pub fn clear(&self) {
+        let mut state = self.state();
+        let (is_loading, steps) = (state.is_loading, state.steps);
+        *state = State {
+            is_loading,
+            steps,
+            ..State::default()
+        };
+        self.0.processors.allow();
+        self.0.progress.send_replace(SnapshotProgress::Passes);
+    }
+
     /// Waits until each thread has its stack, or samples of those that run are needed: also where passes take too long
     /// to find stacks of them.
     pub async fn progress(&self) -> SnapshotProgress {

@@ -109,6 +109,11 @@ impl Taker {
         is_taken.then_some(())
     }
 
+    /// Takes processors again.
+    pub(super) fn allow(&self) {
+        self.state().is_released = false;
+    }
+
     /// Gives the present one back, from another thread, and takes no more.
     pub(super) fn release(&self) {
         let mut state = self.state();

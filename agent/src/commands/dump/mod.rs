@@ -22,11 +22,13 @@ mod variables;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use self::{
+    capture::Captures,
     document::Document,
     show::{Form, show},
+    taken::Capture,
 };
 use super::{
     cli::{CoreOptions, DumpOptions},
@@ -40,14 +42,16 @@ use crate::{python::Detector, session::Signals};
 ///
 /// One sentence that says what to do.
 pub(super) async fn run(options: &DumpOptions) -> Result<ExitCode> {
+    let mut captures = Captures::new(options);
     if options.repeat == 1 {
-        show(&take(options).await?, options.json.into())?;
+        let document = document(options, &captures.next().await?);
+        show(&document, options.json.into())?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut signals = Signals::to_end()?;
     for nth in 1..=options.repeat {
         let next = Instant::now() + options.interval;
-        let document = take(options).await?;
+        let document = document(options, &captures.next().await?);
         let of = options.repeat;
         let form = if options.json {
             Form::JsonLine
@@ -60,16 +64,15 @@ pub(super) async fn run(options: &DumpOptions) -> Result<ExitCode> {
         tokio::select! {
             biased;
             () = signals.arrived() => break,
-            () = sleep_until(next) => {}
+            rested = captures.rest_until(next) => rested?,
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes the stacks of all threads.
-async fn take(options: &DumpOptions) -> Result<Document> {
-    let capture = capture::take(options).await?;
-    let mut document = Document::new(&capture, options.frames);
+/// What is shown of the stacks of all threads.
+fn document(options: &DumpOptions, capture: &Capture) -> Document {
+    let mut document = Document::new(capture, options.frames);
     if options.tasks {
         let detector = Detector::default();
         for process in &mut document.processes {
@@ -82,7 +85,7 @@ async fn take(options: &DumpOptions) -> Result<Document> {
     if options.source {
         source_lines::add(&mut document);
     }
-    Ok(document)
+    document
 }
 
 /// Prints the stacks of a core dump.

@@ -35,7 +35,7 @@ pub(super) async fn take(options: &DumpOptions, why: &str) -> Result<Capture> {
     let reason = taken.await?;
     let ended = taking.end(options, session.elapsed(), reason);
     let profile = session.finish(&settings, &shown())?;
-    ended.with(profile, processes, Some(note(why)))
+    ended.with(profile, &processes, Some(note(why)))
 }
 
 /// What all stacks lack.

@@ -1,6 +1,9 @@
 //! What a dump has taken: the stacks of all threads, and what is known of their processes.
 
-use std::{collections::HashMap, mem, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use anyhow::{Result, bail};
 
@@ -81,8 +84,8 @@ pub(super) struct Taking {
 }
 
 /// A dump of which no more stacks are taken.
-pub(super) struct Ended {
-    taking: Taking,
+pub(super) struct Ended<'a> {
+    taking: &'a Taking,
     variables: HashMap<(u32, u32), Result<Vec<FrameVariables>, String>>,
     duration: Duration,
     reason: EndReason,
@@ -148,14 +151,15 @@ impl Subjects {
 impl Taking {
     /// Ends it: variables, if they are wanted, are read now.
     pub(super) fn end(
-        mut self,
+        &self,
         options: &DumpOptions,
         duration: Duration,
         reason: EndReason,
-    ) -> Ended {
-        let interpreters = mem::take(&mut self.interpreters);
+    ) -> Ended<'_> {
         let variables = match options.locals {
-            Some(characters) => variables::read(&self.snapshot.threads(), interpreters, characters),
+            Some(characters) => {
+                variables::read(&self.snapshot.threads(), &self.interpreters, characters)
+            }
             None => HashMap::new(),
         };
         Ended {
@@ -167,7 +171,7 @@ impl Taking {
     }
 }
 
-impl Ended {
+impl Ended<'_> {
     /// What was taken, with its profile.
     ///
     /// # Errors
@@ -176,7 +180,7 @@ impl Ended {
     pub(super) fn with(
         self,
         profile: Profile,
-        processes: Processes,
+        processes: &Processes,
         note: Option<String>,
     ) -> Result<Capture> {
         let Taking {
@@ -188,13 +192,13 @@ impl Ended {
         } = self.taking;
         Ok(Capture {
             from: TakenFrom::Processes,
-            threads: threads_of(&snapshot, &pids, self.reason)?,
+            threads: threads_of(snapshot, pids, self.reason)?,
             profile,
             deadlocks: deadlocks.all(),
-            processes: processes.0,
+            processes: processes.found.clone(),
             variables: self.variables,
             duration: self.duration,
-            has_gil,
+            has_gil: *has_gil,
             note,
         })
     }
@@ -231,7 +235,33 @@ fn threads_of(snapshot: &Snapshot, pids: &[u32], reason: EndReason) -> Result<Ve
 
 /// The processes that a session has found.
 #[derive(Default)]
-pub(super) struct Processes(HashMap<u32, FoundProcess>);
+pub(super) struct Processes {
+    found: HashMap<u32, FoundProcess>,
+    /// Those that have ended since stacks were taken last.
+    ended: Vec<u32>,
+    /// Those that must stay as they are.
+    watched: HashSet<u32>,
+    have_changed: bool,
+}
+
+impl Processes {
+    /// Notes from now on whether one of these ends or becomes another.
+    pub(super) fn watch(&mut self, pids: &[u32]) {
+        self.watched = pids.iter().copied().collect();
+    }
+
+    /// Whether one of those that are watched has ended or become another, for example by exec.
+    pub(super) fn have_changed(&self) -> bool {
+        self.have_changed
+    }
+
+    /// Removes those that have ended.
+    pub(super) fn evict_ended(&mut self) {
+        for pid in self.ended.drain(..) {
+            self.found.remove(&pid);
+        }
+    }
+}
 
 impl Observer for Processes {
     fn on_process(&mut self, process: &profile::Process, origin: Origin) -> Option<bool> {
@@ -243,7 +273,17 @@ impl Observer for Processes {
             process: process.clone(),
             command_line,
         };
-        self.0.insert(process.pid, found);
+        // One with the id of one that has ended lives.
+        self.ended.retain(|pid| *pid != process.pid);
+        let known = self.found.insert(process.pid, found);
+        // It may have been examined again.
+        let is_new = known.is_none_or(|known| known.process != *process);
+        self.have_changed |= is_new && self.watched.contains(&process.pid);
         None
+    }
+
+    fn on_exit(&mut self, pid: u32) {
+        self.have_changed |= self.watched.contains(&pid);
+        self.ended.push(pid);
     }
 }

@@ -42,7 +42,7 @@ pub(super) type Found = Result<Vec<FrameVariables>, String>;
 /// Reads the variables of threads, by process and thread, at most so many characters of a value.
 pub(super) fn read(
     threads: &[SnapshotThread],
-    mut interpreters: HashMap<u32, Interpreter>,
+    interpreters: &HashMap<u32, Interpreter>,
     characters: usize,
 ) -> HashMap<(u32, u32), Found> {
     let detector = Detector::default();
@@ -50,7 +50,7 @@ pub(super) fn read(
     let mut limits = Limits::new();
     for threads in threads.chunk_by(|one, next| one.tgid == next.tgid) {
         let pid = threads[0].tgid;
-        let interpreter = interpreters.remove(&pid);
+        let interpreter = interpreters.get(&pid).cloned();
         let variables = of_process(
             pid,
             threads,

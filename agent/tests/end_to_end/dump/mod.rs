@@ -4,6 +4,7 @@ mod core;
 mod locals;
 mod output;
 mod outside;
+mod repeated;
 mod stacks;
 mod truth;
 mod waits;

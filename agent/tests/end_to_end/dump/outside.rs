@@ -113,10 +113,8 @@ fn no_stack_is_impossible_of_threads_that_wait_shortly() {
     let _machine = machine::alone();
     machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "short_waits");
-        let options = "--timeout 300ms";
-        let tally = judged(interpreter, "short_waits", || {
-            threads(target.pid(), options)
-        });
+        let dump = |pid, options: &str| run(pid, &format!("{SHORT} {options}"));
+        let tally = judged(interpreter, "short_waits", &target, DUMPS, dump);
         println!("{}: {tally:?}", interpreter.name);
         assert_eq!(tally.sampled, 0, "{tally:?}");
         tally.assert_mostly_proved();

@@ -5,14 +5,12 @@ use std::{collections::BTreeSet, fs, thread, time::Duration};
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
-use test_support::child;
 
 use super::output::{
-    WAITS, assert_waiting, frames, json, run, signal, text, threads, threads_of, tids,
-    with_function,
+    WAITS, assert_waiting, frames, json, signal, text, threads, threads_of, tids, with_function,
 };
 use crate::{
-    capture::{Capture, Running},
+    capture::Capture,
     machine,
     native::start_large_file,
     target::{Killed, Target, mortal, workload_path},
@@ -48,55 +46,6 @@ fn each_thread_has_its_stack_and_what_it_waits_for() {
         );
         assert_ne!(thread["wait"], "sleep", "{thread:#}");
     });
-}
-
-#[test]
-fn several_dumps_are_taken_one_after_another() {
-    let _machine = machine::alone();
-    let interpreter = machine::one_interpreter();
-    let target = Target::start(interpreter, "waiting");
-    let output = run(target.pid(), "--json --repeat 2 --interval 2s").output;
-    let documents = String::from_utf8(output).unwrap();
-    let documents = documents
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap());
-    let documents: Vec<Value> = documents.collect();
-    let times = documents.iter().map(|document| {
-        assert_waiting(
-            interpreter,
-            target.pid(),
-            &threads_of(document, target.pid()),
-        );
-        humantime::parse_rfc3339(document["time"].as_str().unwrap()).unwrap()
-    });
-    let times: Vec<_> = times.collect();
-    let [first, second] = *times else {
-        panic!("{times:?}");
-    };
-    // Stacks are taken some time after a dump begins, which is longer for the first one.
-    let between = second.duration_since(first).unwrap();
-    assert!(between > Duration::from_millis(500), "{times:?}");
-    let text = text(target.pid(), "--repeat 2 --interval 1ms");
-    assert!(text.starts_with("Dump 1 of 2, 20"), "{text}");
-    assert!(text.contains("\n\nDump 2 of 2, 20"), "{text}");
-}
-
-#[test]
-fn a_signal_ends_repeated_dumps() {
-    let _machine = machine::shared();
-    let target = Target::start(machine::one_interpreter(), "waiting");
-    let pid = target.pid().to_string();
-    let options = "--json --repeat 100 --interval 1h".split(' ');
-    let arguments: Vec<_> = ["dump", "--pid", &pid].into_iter().chain(options).collect();
-    let running = Running::start(&arguments);
-    child::wait_until("there is a dump", || running.output().ends_with('\n'));
-    running.signal(Signal::INT);
-    let capture = running.finish();
-    capture.assert_success();
-    assert_eq!(
-        String::from_utf8(capture.output).unwrap().lines().count(),
-        1
-    );
 }
 
 #[test]

@@ -5,17 +5,20 @@ use std::{env, fs, process::Command};
 use serde_json::Value;
 use xtask::interpreters::Interpreter;
 
-use super::output::{frames, threads, threads_of};
+use super::output::{frames, run, threads_of};
 use crate::{
-    capture::Running,
+    capture::{Capture, Running},
     greenlets, machine,
     source::Source,
     target::{Target, mortal, workload_path},
 };
 
 /// Dumps of a process whose stacks change all the time, unless the variable [`DUMPS_VARIABLE`] has another number.
-const DUMPS: usize = 20;
+const DUMPS: usize = 400;
 const DUMPS_VARIABLE: &str = "AGENT_DUMPS";
+
+/// Most dumps of one command.
+const MOST_AT_ONCE: usize = 1000;
 
 /// How many dumps are judged of a process.
 fn dumps() -> usize {
@@ -52,8 +55,8 @@ fn start_on_own_processor(interpreter: &Interpreter, workload: &str) -> Target {
     Target::from_command(command)
 }
 
-/// The output of a dump on another processor.
-fn output_of_other_processor(pid: u32, options: &str) -> Vec<u8> {
+/// A dump on another processor.
+fn run_on_other_processor(pid: u32, options: &str) -> Capture {
     let [other, _] = processors();
     let mut command = Command::new("taskset");
     command
@@ -62,14 +65,14 @@ fn output_of_other_processor(pid: u32, options: &str) -> Vec<u8> {
         .args(options.split_whitespace());
     let capture = Running::from_command(command).finish();
     capture.assert_success();
-    capture.output
+    capture
 }
 
 #[test]
 fn a_thread_that_was_not_proved_says_so_and_has_no_frames() {
     let _machine = machine::alone();
     let target = start_on_own_processor(machine::one_interpreter(), "busy");
-    let dump = |options: &str| output_of_other_processor(target.pid(), options);
+    let dump = |options: &str| run_on_other_processor(target.pid(), options).output;
     // It runs, and there is no time to sample it.
     let unproved = (0..20).find_map(|_| {
         let whole = String::from_utf8(dump("--timeout 1ms")).unwrap();
@@ -101,7 +104,7 @@ fn no_stack_is_impossible_of_threads_that_wait_shortly() {
     let _machine = machine::alone();
     machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "short_waits");
-        let tally = judged(interpreter, "short_waits", || threads(target.pid(), ""));
+        let tally = judged(interpreter, "short_waits", &target, dumps(), run);
         println!("{}: {tally:?}", interpreter.name);
         tally.assert_mostly_proved();
     });
@@ -113,7 +116,7 @@ fn no_stack_is_impossible_of_a_thread_whose_processor_is_taken() {
     let _machine = machine::alone();
     machine::for_each_kind_in_turn(|interpreter| {
         let target = Target::start(interpreter, "short_calls");
-        let tally = judged(interpreter, "short_calls", || threads(target.pid(), ""));
+        let tally = judged(interpreter, "short_calls", &target, dumps(), run);
         println!("{}: {tally:?}", interpreter.name);
         tally.assert_mostly_proved();
         // Without a sample, for which a program has to be loaded.
@@ -128,10 +131,8 @@ fn no_stack_is_impossible_of_a_thread_that_runs() {
     let _machine = machine::alone();
     machine::for_each_kind_in_turn(|interpreter| {
         let target = start_on_own_processor(interpreter, "short_calls");
-        let tally = judged(interpreter, "short_calls", || {
-            let output = output_of_other_processor(target.pid(), "--json");
-            threads_of(&serde_json::from_slice(&output).unwrap(), target.pid())
-        });
+        let run = run_on_other_processor;
+        let tally = judged(interpreter, "short_calls", &target, dumps(), run);
         println!("{}: {tally:?}", interpreter.name);
         tally.assert_mostly_proved();
         assert!(tally.sampled * 10 >= tally.threads, "{tally:?}");
@@ -149,7 +150,7 @@ fn no_stack_is_impossible_of_greenlets() {
             let libraries = greenlets::libraries(interpreter);
             let environment = greenlets::environment(&libraries);
             let target = Target::start_in(interpreter, "switched_calls", &[], &environment);
-            let tally = judged(interpreter, "switched_calls", || threads(target.pid(), ""));
+            let tally = judged(interpreter, "switched_calls", &target, dumps(), run);
             println!("{}: {tally:?}", interpreter.name);
             tally.assert_mostly_proved();
         },
@@ -175,11 +176,14 @@ impl Tally {
     }
 }
 
-/// Asserts that each stack of some dumps of a workload is one of the calls that its source declares.
+/// Asserts that each stack of some dumps of a workload is one of the calls that its source declares; `dump` takes them of a
+/// process with these options.
 pub(super) fn judged(
     interpreter: &Interpreter,
     workload: &str,
-    dump: impl Fn() -> Vec<Value>,
+    target: &Target,
+    dumps: usize,
+    dump: impl Fn(u32, &str) -> Capture,
 ) -> Tally {
     let source = Source::of(workload);
     let calls = source.calls(interpreter);
@@ -195,8 +199,19 @@ pub(super) fn judged(
                 calls.contains(&(outer.as_str().unwrap(), line, inner.as_str().unwrap()))
             })
     };
+    let threads_of_some = |begin: usize| {
+        let number = MOST_AT_ONCE.min(dumps - begin);
+        let options = format!("--json --repeat {number} --interval 1us");
+        let output = dump(target.pid(), &options).output;
+        let documents = serde_json::Deserializer::from_slice(&output).into_iter();
+        let threads = documents.map(|document| threads_of(&document.unwrap(), target.pid()));
+        let threads: Vec<_> = threads.collect();
+        assert_eq!(threads.len(), number);
+        threads.into_iter().flatten()
+    };
     let mut tally = Tally::default();
-    for thread in (0..dumps()).flat_map(|_| dump()) {
+    let begins = (0..dumps).step_by(MOST_AT_ONCE);
+    for thread in begins.flat_map(threads_of_some) {
         let is_proved = !thread["taken"].is_null();
         let is_incomplete = frames(&thread).iter().any(|it| it["kind"] == "marker");
         tally.threads += 1;
