@@ -74,7 +74,7 @@ pub use self::{
     examinations::Examinations,
     following::Follow,
     observer::{Followed, Observer, Origin},
-    outside::OutsideSession,
+    outside::{OutsideSession, examine_descendants},
     profile_builder::ProfileBuilder,
     profiles::{KERNEL_THREADS_NAME, Profiles},
     scope::Scope,

@@ -166,8 +166,8 @@ impl OutsideSession {
     }
 }
 
-/// What was found out about the descendants of processes, as far as it is there within a while.
-async fn examine_descendants(examinations: &Examinations, found: &[Finding]) -> Vec<Finding> {
+/// What is found out about the descendants of processes, as far as it is there within a while.
+pub async fn examine_descendants(examinations: &Examinations, found: &[Finding]) -> Vec<Finding> {
     let deadline = Instant::now() + START_LIMIT;
     let pids: Vec<u32> = found.iter().map(|one| one.process.pid).collect();
     let descendants = process::descendants(&pids).into_iter();

@@ -9,7 +9,7 @@ use super::{Began, End, EndReason, Observer, Session};
 use crate::{
     aggregate::{Filter, ProfileTiming},
     profile::{CPU, Profile},
-    threads::{Snapshot, SnapshotProgress},
+    threads::{Passes, Snapshot, SnapshotProgress},
 };
 
 /// Least time for samples of threads that run, however long the program takes to load; where less is given for all it
@@ -75,7 +75,8 @@ impl Session {
         }
     }
 
-    /// Ends the passes and samples of a snapshot and returns its profile.
+    /// Ends the passes and samples of a snapshot and returns its profile, and whether the session may take another one: not where
+    /// a process has held up the passes.
     ///
     /// When a signal has ended it, or `end` gets one meanwhile, what takes longer than a moment is left out.
     ///
@@ -89,16 +90,15 @@ impl Session {
         reason: EndReason,
         end: &mut End,
         observer: &mut O,
-    ) -> Result<Profile> {
-        if let Some(passes) = &mut self.passes {
-            passes.pause();
-        }
+    ) -> Result<(Profile, bool)> {
+        let may_go_on = self.passes.as_deref_mut().is_some_and(Passes::pause);
         self.bpf.pause_events()?;
         let window = self.take_window(observer).await?;
         let building = self
             .profiles
             .run(move |profiles| profiles.profile_of(&window, &about, &filter));
-        self.build_in_time(building, reason, end, None).await
+        let profile = self.build_in_time(building, reason, end, None).await?;
+        Ok((profile, may_go_on))
     }
 
     /// Tells the snapshot, if one is taken, whether unwind tables are being loaded.

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use tracing::{debug, error, info};
 
 use super::{
@@ -177,26 +177,20 @@ impl Passes {
         }
     }
 
-    /// Makes no passes until [`Self::resume`]: all that was found is sent when this returns.
-    pub fn pause(&mut self) {
+    /// Makes no passes until [`Self::resume`]: all that was found is sent when this returns. Returns whether it may be resumed:
+    /// not where a process holds up the thread, which may go on later.
+    pub fn pause(&mut self) -> bool {
         self.are_paused = true;
-        self.stop();
-        // It sends nothing when it goes on.
-        if let Some((tgid, _)) = self.shared.present_read() {
-            self.shared.give_up(tgid);
-        }
+        let thread = self.thread.take();
+        thread.is_some_and(|thread| thread.stop(STOP_LIMIT))
     }
 
     /// Makes passes again, which know nothing of those before.
     ///
     /// # Errors
     ///
-    /// When the thread cannot be started, or too many are held up.
+    /// When the thread cannot be started.
     pub fn resume(&mut self) -> Result<()> {
-        ensure!(
-            self.shared.held() < MAX_HELD,
-            "too many processes hold up passes over their threads: start again"
-        );
         (self.are_paused, self.seen) = (false, None);
         self.thread = Some(self.start_thread(self.shared.next_turn())?);
         self.started = Instant::now();

@@ -104,11 +104,7 @@ impl Shared {
         self.reading.store(tgid, Ordering::Relaxed);
         let result = read();
         if self.is_given_up(turn) {
-            let release = |held: u32| held.checked_sub(1);
-            // One whose place was taken between two reads was not counted.
-            let _ = self
-                .held
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, release);
+            self.held.fetch_sub(1, Ordering::Relaxed);
             return Err(GivenUp);
         }
         self.reading.store(0, Ordering::Relaxed);

@@ -217,6 +217,8 @@ mod tests {
             drop(taken);
             assert_eq!(mask(), before);
             assert!(matches!(processors.take(pid, tid), Taking::Refused));
+            processors.allow();
+            assert!(matches!(processors.take(pid, tid), Taking::Taken(_)));
             let other = Taker::default();
             assert!(matches!(other.take(pid, u32::MAX), Taking::Ended));
             is_over.store(true, Ordering::Relaxed);

@@ -261,6 +261,12 @@ fn assert_few(folded: &Folded, predicate: impl Fn(&[Frame]) -> bool) {
 
 /// A process with a library that has more call-frame information than is read before it is needed.
 pub(super) fn start_large_file(directory: &TempDir) -> Target {
+    let library = [compile_large_file(directory).to_str().unwrap().to_owned()];
+    Target::start_with(machine::one_interpreter(), "large_file", &library)
+}
+
+/// Compiles the library of the workload `large_file`.
+pub(super) fn compile_large_file(directory: &TempDir) -> PathBuf {
     let library = compile(
         directory,
         "large_file",
@@ -268,8 +274,7 @@ pub(super) fn start_large_file(directory: &TempDir) -> Target {
     );
     let size = fs::metadata(&library).unwrap().len();
     assert!(size > 6 << 20, "{size} bytes");
-    let library = [library.to_str().unwrap().to_owned()];
-    Target::start_with(machine::one_interpreter(), "large_file", &library)
+    library
 }
 
 /// Compiles a program or a library.

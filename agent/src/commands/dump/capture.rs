@@ -2,12 +2,14 @@
 //!
 //! Invariant: between dumps no pass is made and no thread is sampled.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use tokio::time::{Instant, sleep_until};
+use tracing::debug;
 
 use super::{
+    identities::Identities,
     outside,
     taken::{Capture, Processes, Subjects, Taking, shown},
 };
@@ -17,15 +19,16 @@ use crate::{
     profile::{Periods, kinds::wall},
     session::{Began, End, EndReason, Scope, Session, Signals, memory},
     symbolize::{CpuShare, CpuShares, NativeSymbolizer},
+    text::with_causes,
 };
 
-/// Dumps after which a session ends, so that what it remembers is bounded.
-const MAX_DUMPS: u32 = 1000;
+/// Stacks and processes that a session remembers before another one takes its place.
+const MAX_REMEMBERED: usize = 50_000;
 
-/// Takes dumps, one after another, by one session for as long as its processes are those that are wanted.
+/// Takes dumps, one after another, by one session for as long as its processes are those that are wanted, and as they were.
 pub(super) struct Captures<'a> {
     options: &'a DumpOptions,
-    session: Option<OpenSession>,
+    session: Option<Box<OpenSession>>,
 }
 
 impl<'a> Captures<'a> {
@@ -60,32 +63,34 @@ impl<'a> Captures<'a> {
     }
 
     async fn take_with_programs(&mut self) -> Result<Capture> {
-        let is_current = |session: &OpenSession| session.is_current(self.options);
-        if !self.session.as_ref().is_some_and(is_current) {
-            // The programs are unloaded before others are loaded.
-            self.session = None;
-            self.session = Some(OpenSession::open(self.options).await?);
-        }
-        let session = self.session.as_mut().context("there is no session")?;
-        session.take(self.options).await
+        let mut session = match self.current_session().await {
+            Some(session) => session,
+            None => Box::new(OpenSession::open(self.options).await?),
+        };
+        let capture = session.take(self.options).await?;
+        self.session = session.may_go_on.then_some(session);
+        Ok(capture)
     }
 
-    /// Lets time pass until the next dump; what becomes of the processes meanwhile is taken note of.
-    ///
-    /// Cancel safe.
-    ///
-    /// # Errors
-    ///
-    /// When the BPF programs or their maps fail.
-    pub(super) async fn rest_until(&mut self, next: Instant) -> Result<()> {
+    /// The session, if its processes are still those that are wanted; else it has ended when this returns.
+    async fn current_session(&mut self) -> Option<Box<OpenSession>> {
+        let session = self.session.take()?;
+        session.is_current(self.options).await.then_some(session)
+    }
+
+    /// Lets time pass until the next dump. Cancel safe.
+    pub(super) async fn rest_until(&mut self, next: Instant) {
         if let Some(session) = &mut self.session {
-            tokio::select! {
-                ended = session.rest() => drop(ended?),
-                () = sleep_until(next) => {}
+            let rested = tokio::select! {
+                rested = session.rest() => rested,
+                () = sleep_until(next) => Ok(()),
+            };
+            if let Err(error) = rested {
+                debug!("a new session is opened: {}", with_causes(&error));
+                self.session = None;
             }
         }
         sleep_until(next).await;
-        Ok(())
     }
 }
 
@@ -98,12 +103,17 @@ fn is_not_permitted(error: &anyhow::Error) -> bool {
 /// A session that takes dumps.
 struct OpenSession {
     session: Session,
+    /// Its processes as they were before it was opened; [`None`] where there is one dump.
+    identities: Option<Identities>,
     taking: Taking,
     found: Processes,
     end: End,
     periods: Periods,
+    /// The beginning of the present or last dump.
     began: Began,
-    dumps: u32,
+    /// Stacks that it has taken.
+    stacks: usize,
+    may_go_on: bool,
 }
 
 impl OpenSession {
@@ -114,12 +124,16 @@ impl OpenSession {
             settings,
             taking,
         } = Subjects::examine(options, options.native).await?;
+        let identities = if options.repeat == 1 {
+            None
+        } else {
+            Some(Identities::of(&found, &examinations, options).await)
+        };
         let mut signals = Signals::to_end()?;
         let scope = Scope::of(found, options.children);
         let mut found = Processes::default();
         let opened = Session::open(&settings, examinations, scope, &mut signals, &mut found);
         let session = opened.await?;
-        found.watch(&taking.pids);
         let end = End::new(&taking.pids, None, signals)?;
         let frames = options.frames;
         // The result is nothing.
@@ -130,31 +144,28 @@ impl OpenSession {
         }));
         Ok(Self {
             session,
+            identities,
             taking,
             found,
             end,
             periods: settings.periods,
             began: Began::now(),
-            dumps: 0,
+            stacks: 0,
+            may_go_on: true,
         })
     }
 
-    /// Whether its processes are those that are wanted, as they were when it was opened.
-    fn is_current(&self, options: &DumpOptions) -> bool {
-        // Why there are none is said when a session is opened.
-        let selected = options.processes.find();
-        let selected = selected.map_or(Vec::new(), |selected| selected.processes);
-        let selected: BTreeSet<_> = selected.iter().map(|one| one.pid).collect();
-        self.dumps < MAX_DUMPS
-            && !self.found.have_changed()
-            && selected
-                .iter()
-                .eq(self.taking.pids.iter().collect::<BTreeSet<_>>())
+    /// Whether its processes are those that are wanted, and are as they were when it was opened.
+    async fn is_current(&self, options: &DumpOptions) -> bool {
+        if self.stacks + self.found.len() > MAX_REMEMBERED {
+            return false;
+        }
+        let now = Identities::read(self.session.examinations(), options).await;
+        // Why there are none is said when another one is opened.
+        now.is_ok_and(|now| self.identities.as_ref() == Some(&now))
     }
 
     async fn take(&mut self, options: &DumpOptions) -> Result<Capture> {
-        self.found.evict_ended();
-        self.dumps += 1;
         self.began = self.session.start_snapshot()?;
         let taken = self.session.take_snapshot(
             &self.began,
@@ -169,13 +180,18 @@ impl OpenSession {
         let finished =
             self.session
                 .end_snapshot(about, shown(), reason, &mut self.end, &mut self.found);
-        ended.with(finished.await?, &self.found, None)
+        let (profile, may_go_on) = finished.await?;
+        self.may_go_on = may_go_on && reason == EndReason::TimeOver;
+        let capture = ended.with(profile, &self.found, None)?;
+        self.stacks += capture.threads.len();
+        Ok(capture)
     }
 
-    /// Goes on without taking stacks until all of the processes have ended. Cancel safe.
-    async fn rest(&mut self) -> Result<EndReason> {
+    /// Goes on without taking stacks until the processes have ended. Cancel safe.
+    async fn rest(&mut self) -> Result<()> {
         let (end, found) = (&mut self.end, &mut self.found);
-        self.session.run(&self.began, end, None, found).await
+        let ended = self.session.run(&self.began, end, None, found).await;
+        ended.map(drop)
     }
 }
 

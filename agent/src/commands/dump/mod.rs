@@ -6,6 +6,7 @@ mod core;
 mod document;
 mod frame_text;
 mod frames;
+mod identities;
 mod locals;
 mod outside;
 mod show;
@@ -64,7 +65,7 @@ pub(super) async fn run(options: &DumpOptions) -> Result<ExitCode> {
         tokio::select! {
             biased;
             () = signals.arrived() => break,
-            rested = captures.rest_until(next) => rested?,
+            () = captures.rest_until(next) => {}
         }
     }
     Ok(ExitCode::SUCCESS)

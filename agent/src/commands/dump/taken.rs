@@ -1,9 +1,6 @@
 //! What a dump has taken: the stacks of all threads, and what is known of their processes.
 
-use std::{
-    collections::{HashMap, HashSet},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use anyhow::{Result, bail};
 
@@ -195,7 +192,7 @@ impl Ended<'_> {
             threads: threads_of(snapshot, pids, self.reason)?,
             profile,
             deadlocks: deadlocks.all(),
-            processes: processes.found.clone(),
+            processes: processes.0.clone(),
             variables: self.variables,
             duration: self.duration,
             has_gil: *has_gil,
@@ -235,31 +232,12 @@ fn threads_of(snapshot: &Snapshot, pids: &[u32], reason: EndReason) -> Result<Ve
 
 /// The processes that a session has found.
 #[derive(Default)]
-pub(super) struct Processes {
-    found: HashMap<u32, FoundProcess>,
-    /// Those that have ended since stacks were taken last.
-    ended: Vec<u32>,
-    /// Those that must stay as they are.
-    watched: HashSet<u32>,
-    have_changed: bool,
-}
+pub(super) struct Processes(HashMap<u32, FoundProcess>);
 
 impl Processes {
-    /// Notes from now on whether one of these ends or becomes another.
-    pub(super) fn watch(&mut self, pids: &[u32]) {
-        self.watched = pids.iter().copied().collect();
-    }
-
-    /// Whether one of those that are watched has ended or become another, for example by exec.
-    pub(super) fn have_changed(&self) -> bool {
-        self.have_changed
-    }
-
-    /// Removes those that have ended.
-    pub(super) fn evict_ended(&mut self) {
-        for pid in self.ended.drain(..) {
-            self.found.remove(&pid);
-        }
+    /// How many there are, with those that have ended.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 }
 
@@ -273,17 +251,7 @@ impl Observer for Processes {
             process: process.clone(),
             command_line,
         };
-        // One with the id of one that has ended lives.
-        self.ended.retain(|pid| *pid != process.pid);
-        let known = self.found.insert(process.pid, found);
-        // It may have been examined again.
-        let is_new = known.is_none_or(|known| known.process != *process);
-        self.have_changed |= is_new && self.watched.contains(&process.pid);
+        self.0.insert(process.pid, found);
         None
-    }
-
-    fn on_exit(&mut self, pid: u32) {
-        self.have_changed |= self.watched.contains(&pid);
-        self.ended.push(pid);
     }
 }

@@ -80,6 +80,25 @@ fn it_is_complete_when_each_thread_has_its_stack() {
 }
 
 #[test]
+fn another_one_begins_with_nothing() {
+    let snapshot = Snapshot::default();
+    snapshot.add_batch(&batch());
+    snapshot.add_batch(&batch());
+    snapshot.add_sample(&running(3, 8, PythonUnwindStatus::COMPLETE));
+    assert!(is_complete(&snapshot));
+    snapshot.clear();
+    assert_eq!(progress(&snapshot), SnapshotProgress::Passes);
+    assert!(snapshot.threads().is_empty());
+    let mut next = Batch::default();
+    next.samples.push(sample(2, 9, WaitReason::SLEEP));
+    snapshot.add_batch(&next);
+    assert!(!is_complete(&snapshot));
+    snapshot.add_batch(&next);
+    assert!(is_complete(&snapshot));
+    assert_eq!(stack(&snapshot, 2), Some(9));
+}
+
+#[test]
 fn a_deadlock_needs_a_second_pass() {
     let snapshot = Snapshot::default();
     let mut batch = batch();

@@ -17,7 +17,8 @@ use crate::{
 const DUMPS: usize = 400;
 const DUMPS_VARIABLE: &str = "AGENT_DUMPS";
 
-/// Most dumps of one command.
+/// Dumps that have a command each, and most dumps of one of the other commands.
+const ALONE: usize = 10;
 const MOST_AT_ONCE: usize = 1000;
 
 /// How many dumps are judged of a process.
@@ -200,7 +201,8 @@ pub(super) fn judged(
             })
     };
     let threads_of_some = |begin: usize| {
-        let number = MOST_AT_ONCE.min(dumps - begin);
+        let most = if begin < ALONE { 1 } else { MOST_AT_ONCE };
+        let number = most.min(dumps - begin);
         let options = format!("--json --repeat {number} --interval 1us");
         let output = dump(target.pid(), &options).output;
         let documents = serde_json::Deserializer::from_slice(&output).into_iter();
@@ -210,7 +212,7 @@ pub(super) fn judged(
         threads.into_iter().flatten()
     };
     let mut tally = Tally::default();
-    let begins = (0..dumps).step_by(MOST_AT_ONCE);
+    let begins = (0..ALONE).chain((ALONE..dumps).step_by(MOST_AT_ONCE));
     for thread in begins.flat_map(threads_of_some) {
         let is_proved = !thread["taken"].is_null();
         let is_incomplete = frames(&thread).iter().any(|it| it["kind"] == "marker");

@@ -1,5 +1,6 @@
-"""Becomes another at each line that it reads: one more thread or one less, a child, another program."""
+"""Becomes another at each line that it reads: one more thread or one less, a library, a child, another program."""
 
+import ctypes
 import os
 import sys
 import threading
@@ -16,8 +17,14 @@ def in_child():
     os._exit(0)
 
 
+def in_library(path):
+    ctypes.CDLL(path).rest()
+
+
 def in_program():
+    word = "program"
     sys.stdin.readline()
+    return word
 
 
 def fork():
@@ -33,6 +40,8 @@ def turn(line):
         ended.set()
     elif line == "fork":
         fork()
+    elif line.startswith("/"):
+        truth.start("library", lambda: in_library(line))
     else:
         os.execv(sys.executable, [sys.executable, "-E", "-s", "-B", __file__, "program"])
 
