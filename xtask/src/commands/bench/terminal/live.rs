@@ -87,12 +87,21 @@ impl View {
                 command.args(["--target", &pid, "--mount", "--root", "--wd=/"]);
                 command.args(["python3.15", "-m", "profiling.sampling", "attach"]);
                 command.args(["--live", "--all-threads", "--sampling-rate", &rate, &pid]);
-                // Others need files that a small root file system lacks; without those of terminals it says so.
+                // Others need files that a small root file system lacks.
                 command.env("LC_ALL", "C");
+                command.env("TERMINFO_DIRS", terminals_of_machine());
                 command
             }
         }
     }
+}
+
+/// Where this machine describes terminals, as a process sees it that has another root file system.
+fn terminals_of_machine() -> String {
+    let root = format!("/proc/{}/root", std::process::id());
+    ["etc", "lib", "usr/share"]
+        .map(|directory| format!("{root}/{directory}/terminfo"))
+        .join(":")
 }
 
 /// What was measured with an interpreter.
