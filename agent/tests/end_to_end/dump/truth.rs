@@ -120,8 +120,9 @@ fn no_stack_is_impossible_of_a_thread_whose_processor_is_taken() {
         let tally = judged(interpreter, "short_calls", &target, dumps(), run);
         println!("{}: {tally:?}", interpreter.name);
         tally.assert_mostly_proved();
-        // Without a sample, for which a program has to be loaded; where others want the processor it is mostly ready to run.
-        assert!(tally.running > 2 * tally.sampled, "{tally:?}");
+        // Without a sample, for which a program has to be loaded.
+        assert!(tally.running * 4 >= tally.threads, "{tally:?}");
+        assert!(tally.sampled * 2 <= tally.threads, "{tally:?}");
     });
 }
 
