@@ -260,7 +260,7 @@ impl Bpf {
         self.start()
     }
 
-    /// Stops to sample by events until they are started again.
+    /// Stops sampling by events until they are started again.
     ///
     /// # Errors
     ///

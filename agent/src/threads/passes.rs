@@ -169,20 +169,18 @@ impl Passes {
         self.shared.set_end(end);
     }
 
-    /// Ends the passes: all that was found is sent when this returns.
-    pub fn stop(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            // A process may hold it up in a page that it controls.
-            thread.stop(STOP_LIMIT);
-        }
+    /// Ends the passes: all that was found is sent when this returns. Returns whether they have ended by that: a process may
+    /// hold them up in a page that it controls.
+    pub fn stop(&mut self) -> bool {
+        let thread = self.thread.take();
+        thread.is_some_and(|thread| thread.stop(STOP_LIMIT))
     }
 
     /// Makes no passes until [`Self::resume`]: all that was found is sent when this returns. Returns whether it may be resumed:
     /// not where a process holds up the thread, which may go on later.
     pub fn pause(&mut self) -> bool {
         self.are_paused = true;
-        let thread = self.thread.take();
-        thread.is_some_and(|thread| thread.stop(STOP_LIMIT))
+        self.stop()
     }
 
     /// Makes passes again, which know nothing of those before.
