@@ -105,6 +105,9 @@ impl Counter {
     /// much was copied or unread.
     pub const UNCOPIED_STACKS: Self = Self(40 + crate::maps::WaitClass::COUNT);
 
+    /// Allocations that a program has announced with sizes that cannot be, or where they cannot be read.
+    pub const REFUSED_ANNOUNCEMENTS: Self = Self(41 + crate::maps::WaitClass::COUNT);
+
     /// How many counters there are.
-    pub const COUNT: u32 = 41 + crate::maps::WaitClass::COUNT;
+    pub const COUNT: u32 = 42 + crate::maps::WaitClass::COUNT;
 }

@@ -39,6 +39,7 @@ pub mod limits;
 pub mod maps;
 pub mod memory;
 pub mod native;
+pub mod probe_argument;
 pub mod python;
 pub mod record;
 pub mod sample_clock;

@@ -96,6 +96,17 @@ pub const MAX_ALLOCATION_BYTES: u64 = 1 << 40;
 /// Distances between samples of allocations of which one is drawn at a time; a power of two.
 pub const ALLOCATION_DISTANCES: usize = 1024;
 
+/// In the count of the sample of an allocation: it is one that the program has announced with its weight, not one that
+/// was taken with the probability of its size.
+pub const ANNOUNCED_ALLOCATION: u32 = 1 << 31;
+
+/// Files of a process that announce allocations at most.
+pub const MAX_ANNOUNCING_FILES: usize = 4;
+
+/// Threads of which it is known at a time what they have asked an allocator for, to know it again when it is announced;
+/// a power of two.
+pub const ANNOUNCING_THREADS: u32 = 1 << 12;
+
 /// Samples of allocations on a processor in [`ALLOCATION_WINDOW_NS`] from which on the period is doubled.
 pub const MAX_ALLOCATION_SAMPLES: u64 = 1_000;
 

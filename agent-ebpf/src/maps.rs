@@ -28,9 +28,9 @@ use aya_ebpf::{
 };
 
 use crate::values::{
-    AddressSearch, CachedLocation, CodeCache, CountedPages, DueAllocation, Moves, NativeSampler,
-    PendingFault, ProcessCounters, ProcessPages, SampledAllocations, Sampler, Slots, Switches,
-    ThreadCache, ThreadNameRecord, VisitedProcess, Wakes,
+    AddressSearch, CachedLocation, CodeCache, CountedPages, DueAllocation, LastAllocation, Moves,
+    NativeSampler, PendingFault, ProcessCounters, ProcessPages, SampledAllocations, Sampler, Slots,
+    Switches, ThreadCache, ThreadNameRecord, VisitedProcess, Wakes,
 };
 
 /// Records for the agent. When it is full the record is dropped and counted.
@@ -108,10 +108,11 @@ pub(crate) static RAISE_GAPS: PerCpuArray<RaiseGaps> = PerCpuArray::with_max_ent
 #[map]
 pub(crate) static ALLOCATION_SETTINGS: Array<AllocationSettings> = Array::with_max_entries(1, 0);
 
-/// How far the allocations of each processor are from the next sample. Written and read by the probes.
+/// How far the allocations of each processor are from the next sample: those of functions, and those that are
+/// announced. Written and read by the probes.
 #[map]
 pub(crate) static SAMPLED_ALLOCATIONS: PerCpuArray<SampledAllocations> =
-    PerCpuArray::with_max_entries(1, 0);
+    PerCpuArray::with_max_entries(2, 0);
 
 /// The allocation that is being sampled on each processor, by the thread that is in `IN_PROBE`.
 #[map]
@@ -126,6 +127,15 @@ pub(crate) static LARGE_ALLOCATIONS: LruHashMap<u32, u64> = LruHashMap::with_max
 /// agent, read by the probes; where there is no room, what the allocator maps for itself counts too.
 #[map]
 pub(crate) static ALLOCATORS: LruHashMap<u32, AllocatorCode> = LruHashMap::with_max_entries(1, 0);
+
+/// How many processes announce allocations. Written by the agent.
+#[map]
+pub(crate) static ANNOUNCERS: Array<u32> = Array::with_max_entries(1, 0);
+
+/// What threads of them have last asked a function with a probe for, by the lower bits of their ids. Written and read
+/// by the probes.
+#[map]
+pub(crate) static LAST_ALLOCATIONS: Array<LastAllocation> = Array::with_max_entries(1, 0);
 
 /// The program that takes the sample of an allocation, which the probes end with. Written by the agent.
 #[map]

@@ -54,3 +54,18 @@ impl UserMemory for CurrentMemory {
         }
     }
 }
+
+/// The memory of the current process, of which no fault is recorded.
+#[derive(Clone, Copy)]
+pub(crate) struct ProbedMemory;
+
+impl UserMemory for ProbedMemory {
+    #[inline(always)]
+    unsafe fn copy(&self, address: UserAddr, into: *mut u8, bytes: u32) -> Result<(), Fault> {
+        // SAFETY: the caller vouches for `into`; the helper checks `address`.
+        match unsafe { bpf_probe_read_user(into.cast(), bytes, address.0 as *const _) } {
+            0 => Ok(()),
+            _ => Err(Fault),
+        }
+    }
+}

@@ -14,6 +14,7 @@ pub mod binaries {
     pub use crate::binaries::{
         elf::{self, DebugFiles, Elf, GoFunction, GoTable, Shared},
         executables::{self, Bytes, Executable},
+        probe_points,
         unwind::{self, Compiled, SharedRules, compile, pack},
     };
 }

@@ -1,6 +1,6 @@
 //! Which allocations are recorded.
 
-use crate::limits::ALLOCATION_DISTANCES;
+use crate::limits::{ALLOCATION_DISTANCES, MAX_ANNOUNCING_FILES};
 
 /// Whether allocations are recorded, and how often. The only value of the map `ALLOCATION_SETTINGS`.
 #[repr(C)]
@@ -17,15 +17,47 @@ pub struct AllocationSettings {
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for AllocationSettings {}
 
-/// Where a process has the code of an allocator that replaces the C library's, and maps memory for what it is asked
-/// for. A value of the map `ALLOCATORS`.
+/// Where a process has the code of allocators that map memory for what they are asked for. A value of the map
+/// `ALLOCATORS`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AllocatorCode {
-    /// Its first address.
+    /// The allocator that replaces the C library's.
+    pub replacing: CodeRange,
+    /// Files that announce allocations, the first ones of the array.
+    pub announcing: [CodeRange; MAX_ANNOUNCING_FILES],
+}
+
+impl AllocatorCode {
+    /// Whether an address is in a file that announces allocations.
+    #[inline(always)]
+    #[must_use]
+    pub fn announces(&self, address: u64) -> bool {
+        let mut is_announcing = false;
+        for range in &self.announcing {
+            is_announcing |= range.contains(address);
+        }
+        is_announcing
+    }
+}
+
+/// Addresses of code; empty where there is none.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CodeRange {
+    /// The first one.
     pub start: u64,
-    /// The address after it.
+    /// The one after them.
     pub end: u64,
+}
+
+impl CodeRange {
+    /// Whether an address is one of them.
+    #[inline(always)]
+    #[must_use]
+    pub fn contains(&self, address: u64) -> bool {
+        address >= self.start && address < self.end
+    }
 }
 
 #[cfg(feature = "user")]

@@ -15,7 +15,7 @@ mod switch;
 mod table;
 mod thread;
 
-pub use allocation::{AllocationSettings, AllocatorCode};
+pub use allocation::{AllocationSettings, AllocatorCode, CodeRange};
 pub use code_object::{CachedCode, CodeIdentity, CodeKey};
 pub use control::Control;
 pub use lock_wait::LockWait;

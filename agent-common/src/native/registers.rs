@@ -266,10 +266,10 @@ impl Registers {
     }
 
     /// The stack pointer.
-    #[cfg(feature = "user")]
+    #[inline(always)]
     #[must_use]
     pub fn stack_pointer(&self) -> u64 {
-        const PLACE: usize = if cfg!(target_arch = "aarch64") {
+        const PLACE: usize = if cfg!(any(target_arch = "aarch64", bpf_target_arch = "aarch64")) {
             31
         } else {
             19

@@ -16,8 +16,9 @@
 use agent_common::{
     counter::Counter,
     limits::{
-        ALLOCATION_DISTANCES as DISTANCES, ALLOCATION_WINDOW_NS, MAX_ALLOCATION_BYTES,
-        MAX_ALLOCATION_DOUBLINGS, MAX_ALLOCATION_SAMPLES, MAX_COUNTED_PROBE_NS,
+        ALLOCATION_DISTANCES as DISTANCES, ALLOCATION_WINDOW_NS, ANNOUNCING_THREADS,
+        MAX_ALLOCATION_BYTES, MAX_ALLOCATION_DOUBLINGS, MAX_ALLOCATION_SAMPLES,
+        MAX_COUNTED_PROBE_NS,
     },
     maps::AllocationSettings,
     record::ProfileKind,
@@ -34,11 +35,11 @@ use aya_ebpf::{
 use crate::{
     current,
     maps::{
-        ALLOCATION_SAMPLER, ALLOCATION_SETTINGS, ALLOCATORS, DUE_ALLOCATION, LARGE_ALLOCATIONS,
-        SAMPLED_ALLOCATIONS, add, count,
+        ALLOCATION_SAMPLER, ALLOCATION_SETTINGS, ALLOCATORS, ANNOUNCERS, DUE_ALLOCATION,
+        LARGE_ALLOCATIONS, LAST_ALLOCATIONS, SAMPLED_ALLOCATIONS, add, count,
     },
     sample,
-    values::{DueAllocation, SampledAllocations},
+    values::{LastAllocation, SampledAllocations},
 };
 
 /// The size from which on the C library may map memory for an allocation: half of glibc's default.
@@ -56,6 +57,11 @@ const WRITE: u64 = 2;
 
 /// `MAP_ANONYMOUS`.
 const ANONYMOUS: u64 = 0x20;
+
+/// Which of the values of `SAMPLED_ALLOCATIONS` is of the functions of allocators, and which of allocations that are
+/// announced.
+const PROBED: u32 = 0;
+pub(super) const ANNOUNCED: u32 = 1;
 
 /// The alignment that every allocation has.
 const ALIGNMENT: u64 = 16;
@@ -108,7 +114,7 @@ pub(crate) fn on_mmap(context: ProbeContext) -> u32 {
     if !is_memory || is_of_allocation(bytes) {
         return 0;
     }
-    sample_if_due(&context, bytes)
+    sample_if_due(&context, bytes, true)
 }
 
 /// The argument of the function, 0 where it is not known.
@@ -123,7 +129,34 @@ fn allocated(context: &ProbeContext, bytes: u64) -> u32 {
     if bytes >= LARGE {
         let _ = LARGE_ALLOCATIONS.insert(bpf_get_current_pid_tgid() as u32, bytes, 0);
     }
-    sample_if_due(context, bytes)
+    note_last(context, bytes);
+    sample_if_due(context, bytes, false)
+}
+
+/// Notes what a thread asks for whose process may announce the same.
+#[inline(always)]
+fn note_last(context: &ProbeContext, bytes: u64) {
+    if ANNOUNCERS.get(0).is_none_or(|announcers| *announcers == 0) {
+        return;
+    }
+    let ids = bpf_get_current_pid_tgid();
+    // SAFETY: values of the map stay readable while the program runs.
+    let allocators = unsafe { ALLOCATORS.get((ids >> 32) as u32) };
+    if allocators.is_none_or(|it| it.announcing[0].end == 0) {
+        return;
+    }
+    let thread = ids as u32;
+    if let Some(last) = LAST_ALLOCATIONS.get_ptr_mut(thread & (ANNOUNCING_THREADS - 1)) {
+        let noted = LastAllocation {
+            bytes,
+            stack_pointer: stack_pointer(context),
+            caller: caller(context),
+            thread: thread.into(),
+        };
+        // SAFETY: the value lives as long as the map. Another thread with the same bits may write it: then an
+        // allocation may count twice.
+        unsafe { *last = noted };
+    }
 }
 
 /// Whether the C library maps memory for the large allocation that the thread has just asked for.
@@ -141,17 +174,34 @@ fn is_of_allocation(bytes: u64) -> bool {
     is_of
 }
 
-/// Whether the caller is an allocator, which has counted what it asks for. Leaving out the samples of its calls leaves
-/// those of all others as likely as they are.
+/// Whether the caller is an allocator, which has counted what it asks for; or one that announces it, and maps memory:
+/// what it asks functions for is recorded. Leaving out the samples of its calls leaves those of all others as likely as
+/// they are.
 #[inline(always)]
-fn is_of_allocator(context: &ProbeContext) -> bool {
+fn is_of_allocator(context: &ProbeContext, is_mapping: bool) -> bool {
     let process = (bpf_get_current_pid_tgid() >> 32) as u32;
     // SAFETY: values of the map stay readable while the program runs.
-    let Some(allocator) = (unsafe { ALLOCATORS.get(process) }) else {
+    let Some(allocators) = (unsafe { ALLOCATORS.get(process) }) else {
         return false;
     };
     let caller = caller(context);
-    caller >= allocator.start && caller < allocator.end
+    allocators.replacing.contains(caller) || is_mapping && allocators.announces(caller)
+}
+
+/// Where the stack of the thread ends.
+#[inline(always)]
+fn stack_pointer(context: &ProbeContext) -> u64 {
+    // SAFETY: the context of a program of this type, from which the verifier allows such reads.
+    unsafe {
+        #[cfg(not(bpf_target_arch = "aarch64"))]
+        {
+            (*context.regs).rsp
+        }
+        #[cfg(bpf_target_arch = "aarch64")]
+        {
+            (*context.regs).sp
+        }
+    }
 }
 
 /// Where a function returns to whose first instruction is next, 0 where that cannot be read.
@@ -161,34 +211,32 @@ fn caller(context: &ProbeContext) -> u64 {
     {
         use aya_ebpf::helpers::generated::bpf_probe_read_user;
 
-        // SAFETY: the context of a program of this type, from which the verifier allows such reads.
-        let stack_pointer = unsafe { (*context.regs).rsp };
         let mut address = 0_u64;
         // SAFETY: `address` has room for what is read; the helper checks where it is read.
         unsafe {
             bpf_probe_read_user(
                 (&raw mut address).cast(),
                 size_of::<u64>() as u32,
-                stack_pointer as *const _,
+                stack_pointer(context) as *const _,
             );
         }
         address
     }
     #[cfg(bpf_target_arch = "aarch64")]
     {
-        // SAFETY: as above; the register with the return address.
+        // SAFETY: the context of a program of this type; the register with the return address.
         unsafe { (*context.regs).regs[30] }
     }
 }
 
 /// Has an allocation sampled that has the next byte to sample. Where it is, this does not return.
 #[inline(always)]
-fn sample_if_due(context: &ProbeContext, bytes: u64) -> u32 {
+fn sample_if_due(context: &ProbeContext, bytes: u64, is_mapping: bool) -> u32 {
     count(Counter::ALLOCATIONS);
     if bytes > MAX_ALLOCATION_BYTES {
         return 0;
     }
-    let Some(sampled) = SAMPLED_ALLOCATIONS.get_ptr_mut(0) else {
+    let Some(sampled) = SAMPLED_ALLOCATIONS.get_ptr_mut(PROBED) else {
         return 0;
     };
     // SAFETY: the value lives as long as the map and belongs to this processor; a thread that takes the processor from
@@ -210,7 +258,7 @@ fn sample_if_due(context: &ProbeContext, bytes: u64) -> u32 {
     adapt(sampled);
     sampled.left = distance(settings) << sampled.doublings.min(MAX_ALLOCATION_DOUBLINGS);
     // Not before a distance was drawn.
-    if left == 0 || is_of_allocator(context) {
+    if left == 0 || is_of_allocator(context, is_mapping) {
         return 0;
     }
     if !current::begin_probe() {
@@ -219,7 +267,7 @@ fn sample_if_due(context: &ProbeContext, bytes: u64) -> u32 {
     }
     if let Some(due) = DUE_ALLOCATION.get_ptr_mut(0) {
         // SAFETY: the value lives as long as the map; others write it only between `begin_probe` and `end_probe`.
-        unsafe { *due = DueAllocation { bytes, periods } };
+        unsafe { ((*due).bytes, (*due).periods) = (bytes, periods) };
         // SAFETY: nothing here has to be dropped.
         unsafe { ALLOCATION_SAMPLER.tail_call(context, 0) };
     }
@@ -238,25 +286,34 @@ fn distance(settings: &AllocationSettings) -> u64 {
 
 /// Counts a sample, and doubles the period where there are too many, or halves it again.
 #[inline(always)]
-fn adapt(sampled: &mut SampledAllocations) {
-    // SAFETY: the helper takes no arguments.
-    let now_ns = unsafe { bpf_ktime_get_ns() };
-    let windows = now_ns.wrapping_sub(sampled.began_ns) / ALLOCATION_WINDOW_NS;
+pub(super) fn adapt(sampled: &mut SampledAllocations) {
     sampled.count = sampled.count.wrapping_add(1);
-    if windows != 0 {
-        if sampled.count < MAX_ALLOCATION_SAMPLES / 4 {
-            let halvings = windows.min(MAX_ALLOCATION_DOUBLINGS.into()) as u32;
-            sampled.doublings = sampled.doublings.saturating_sub(halvings);
-        }
-    } else if sampled.count >= MAX_ALLOCATION_SAMPLES {
+    if !recover(sampled) && sampled.count >= MAX_ALLOCATION_SAMPLES {
         if sampled.doublings < MAX_ALLOCATION_DOUBLINGS {
             sampled.doublings = sampled.doublings.wrapping_add(1);
         }
-    } else {
-        return;
+        // SAFETY: the helper takes no arguments.
+        sampled.began_ns = unsafe { bpf_ktime_get_ns() };
+        sampled.count = 0;
+    }
+}
+
+/// Halves the period for each time since which there were few samples; returns whether such a time is over.
+#[inline(always)]
+pub(super) fn recover(sampled: &mut SampledAllocations) -> bool {
+    // SAFETY: the helper takes no arguments.
+    let now_ns = unsafe { bpf_ktime_get_ns() };
+    let windows = now_ns.wrapping_sub(sampled.began_ns) / ALLOCATION_WINDOW_NS;
+    if windows == 0 {
+        return false;
+    }
+    if sampled.count < MAX_ALLOCATION_SAMPLES / 4 {
+        let halvings = windows.min(MAX_ALLOCATION_DOUBLINGS.into()) as u32;
+        sampled.doublings = sampled.doublings.saturating_sub(halvings);
     }
     sampled.began_ns = now_ns;
     sampled.count = 0;
+    true
 }
 
 /// Takes the sample of an allocation, in the same thread as the probe that calls it.

@@ -16,7 +16,7 @@ mod thread_name;
 mod visited_process;
 mod wakes;
 
-pub(crate) use allocations::{DueAllocation, SampledAllocations};
+pub(crate) use allocations::{DueAllocation, LastAllocation, SampledAllocations};
 pub(crate) use code_cache::{CodeCache, CodeCacheEntry, VALID_UNIT_NS};
 pub(crate) use last_fault::LastFault;
 pub(crate) use location::CachedLocation;

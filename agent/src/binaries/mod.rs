@@ -4,5 +4,6 @@ pub mod core_dump;
 pub mod elf;
 pub mod executables;
 pub mod jumps;
+pub mod probe_arguments;
 pub mod probe_points;
 pub mod unwind;

@@ -1,8 +1,11 @@
 //! Functions of files whose calls are recorded by probes.
 
+use agent_common::probe_argument::ProbeArgument;
+use tracing::debug;
+
 use super::{
     elf::{Elf, Error, Source},
-    jumps,
+    jumps, probe_arguments,
 };
 
 /// `endbr64`, with which functions begin that may be called indirectly.
@@ -58,6 +61,8 @@ pub enum ProbedFunction {
     PosixMemalign,
     /// `mmap(address, bytes, protection, flags, …)`
     Mmap,
+    /// The USDT probe `otel_memory:alloc(user, size, weighted_bytes)`
+    Announced,
 }
 
 /// The place of a function in a file.
@@ -67,6 +72,17 @@ pub struct ProbePoint {
     pub function: ProbedFunction,
     /// Its first instruction that does something, in bytes from the start of the file.
     pub offset: u64,
+    /// What a USDT probe has besides.
+    pub announced: Option<Announced>,
+}
+
+/// What is known of a USDT probe besides its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announced {
+    /// Where the program counts those who look at it, in bytes from the start of the file.
+    pub semaphore: Option<u32>,
+    /// Where its arguments are, as [`ProbeArgument::pack`] says.
+    pub arguments: u64,
 }
 
 impl ProbePoint {
@@ -89,7 +105,11 @@ impl ProbePoint {
         let offset = elf
             .segments()
             .file_offset(address.wrapping_add(skipped as u64), 1);
-        Ok(offset.map(|offset| Self { function, offset }))
+        Ok(offset.map(|offset| Self {
+            function,
+            offset,
+            announced: None,
+        }))
     }
 }
 
@@ -143,6 +163,34 @@ pub fn allocating<S: Source>(elf: &Elf<S>, name: &str) -> Result<Vec<ProbePoint>
         points.extend(point.filter(|point| !is_known(point)));
     }
     Ok(points)
+}
+
+/// Where a file announces the allocations that it samples; none where it does not, or its arguments are not understood.
+///
+/// # Errors
+///
+/// When the notes of the file cannot be read.
+pub fn announced<S: Source>(elf: &Elf<S>) -> Result<Vec<ProbePoint>, Error> {
+    let probes = elf.usdt_probes("otel_memory", "alloc")?;
+    let points = probes.into_iter().filter_map(|probe| {
+        let arguments = probe_arguments::parse(elf.machine(), &probe.arguments);
+        let [_, Some(size), Some(weight)] = *arguments else {
+            debug!(
+                "the arguments of a USDT probe are not understood: {}",
+                probe.arguments
+            );
+            return None;
+        };
+        Some(ProbePoint {
+            function: ProbedFunction::Announced,
+            offset: probe.offset,
+            announced: Some(Announced {
+                semaphore: probe.semaphore,
+                arguments: ProbeArgument::pack(size, weight),
+            }),
+        })
+    });
+    Ok(points.collect())
 }
 
 /// Where the first instruction of a function that does something jumps to, if it does.

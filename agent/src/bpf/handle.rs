@@ -138,8 +138,8 @@ impl Bpf {
         let allocation_probes =
             has(Kind::is_about_allocations).then(|| AllocationProbes::load(&mut object));
         let allocation_probes = allocation_probes.transpose()?.map(Box::new);
-        let allocators = match allocation_probes {
-            Some(_) => Some(Allocators::take(&mut object)?),
+        let allocators = match &allocation_probes {
+            Some(probes) => Some(Allocators::take(&mut object, probes.take_announced())?),
             None => None,
         };
         for (program, tracepoint) in TRACEPOINTS {

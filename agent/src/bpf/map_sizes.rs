@@ -5,9 +5,9 @@
 //! without unwind tables; the maps that are named here evict or count what finds them full.
 
 use agent_common::limits::{
-    CACHED_LOCATIONS, HOST_LOCK_WAITS, HOST_SWITCHED_THREADS, HOST_THREAD_CACHES,
-    MAX_KNOWN_THREADS, MAX_MAPPINGS, MAX_PAGES, PROGRAM_LOCK_WAITS, PROGRAM_SWITCHED_THREADS,
-    PROGRAM_THREAD_CACHES,
+    ANNOUNCING_THREADS, CACHED_LOCATIONS, HOST_LOCK_WAITS, HOST_SWITCHED_THREADS,
+    HOST_THREAD_CACHES, MAX_KNOWN_THREADS, MAX_MAPPINGS, MAX_PAGES, PROGRAM_LOCK_WAITS,
+    PROGRAM_SWITCHED_THREADS, PROGRAM_THREAD_CACHES,
 };
 use aya::EbpfLoader;
 
@@ -124,6 +124,8 @@ pub(super) fn set_probes(loader: &mut EbpfLoader<'_>, exceptions: bool, allocati
     loader.map_max_entries("LARGE_ALLOCATIONS", threads);
     let processes = if allocations { 1 << 12 } else { 1 };
     loader.map_max_entries(ALLOCATORS, processes);
+    let threads = if allocations { ANNOUNCING_THREADS } else { 1 };
+    loader.map_max_entries("LAST_ALLOCATIONS", threads);
 }
 
 /// Sets the sizes of the maps with which growth of memory is found, and where it is looked at again.

@@ -46,6 +46,7 @@ pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
         untimed_samples: _,
         unprobed: _,
         own_allocators: _,
+        refused_announcements: _,
     } = *losses;
     let unwind_reasons = unwind_reasons(&unwind);
     let unsymbolized_reasons = unsymbolized_reasons(&unsymbolized);
@@ -175,7 +176,7 @@ fn samples_filtered_out(filtered_out: &FilteredOut) -> [Loss<'static>; 3] {
 }
 
 /// Losses of other things than samples and frames.
-fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 14] {
+fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 15] {
     [
         (
             losses.names_only,
@@ -258,6 +259,14 @@ fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 14] {
                 "processes of free-threaded builds have allocators of their own:",
             ),
             "allocations of Python objects are not recorded, only those of native libraries.",
+        ),
+        (
+            losses.refused_announcements,
+            (
+                "announcement of an allocation is",
+                "announcements of allocations are",
+            ),
+            "left out: for no bytes or more than a terabyte, or not to be read.",
         ),
     ]
 }

@@ -59,13 +59,16 @@ pub struct Losses {
     pub unprobed: u64,
     /// Processes, not samples, that allocate their objects by themselves; only of allocations.
     pub own_allocators: u64,
+    /// Announcements of allocations, not samples, with sizes that cannot be, or that cannot be read; only of
+    /// allocations.
+    pub refused_announcements: u64,
     /// How long the traced waits were that are over; no loss, but what they are compared with.
     pub waits: WaitTotals,
 }
 
 impl Losses {
     /// The plain counters, without those that divide one loss by its reasons.
-    pub const COUNTERS: [Counter<Self>; 22] = [
+    pub const COUNTERS: [Counter<Self>; 23] = [
         |losses| &mut losses.lost_samples,
         |losses| &mut losses.truncated,
         |losses| &mut losses.incomplete,
@@ -88,6 +91,7 @@ impl Losses {
         |losses| &mut losses.untimed_samples,
         |losses| &mut losses.unprobed,
         |losses| &mut losses.own_allocators,
+        |losses| &mut losses.refused_announcements,
     ];
 
     /// Adds the losses of another profile.

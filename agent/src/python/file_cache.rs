@@ -36,6 +36,8 @@ pub(super) struct InspectedFile {
     pub(super) thread_descriptor_bytes: Option<u64>,
     /// The functions with which programs ask for memory, if it is an allocator.
     pub(super) allocating: Vec<ProbePoint>,
+    /// Where it announces the allocations that it samples.
+    pub(super) announced: Vec<ProbePoint>,
     /// Where asyncio has its tasks, if it is a file with that.
     pub(super) asyncio: Option<AsyncioOffsets>,
 }
@@ -73,6 +75,7 @@ impl InspectedFile {
             machine: 0,
             thread_descriptor_bytes: None,
             allocating: Vec::new(),
+            announced: Vec::new(),
             asyncio: None,
         };
         let damaged = |_| OpenError::Damaged {
@@ -92,6 +95,7 @@ impl InspectedFile {
             machine: elf.machine(),
             thread_descriptor_bytes: thread_pointer::descriptor_bytes(&elf).map_err(damaged)?,
             allocating: probe_points::allocating(&elf, &name).map_err(damaged)?,
+            announced: probe_points::announced(&elf).unwrap_or_default(),
             asyncio: AsyncioOffsets::in_file(&elf).map_err(damaged)?,
             contents: match found {
                 Inspection::NotPython => FileContents::Other,
@@ -193,6 +197,7 @@ mod tests {
             machine: 0,
             thread_descriptor_bytes: None,
             allocating: Vec::new(),
+            announced: Vec::new(),
             asyncio: None,
         }
     }

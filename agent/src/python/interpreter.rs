@@ -2,7 +2,10 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use agent_common::layout::{Layout, RunningTaskLayout};
+use agent_common::{
+    layout::{Layout, RunningTaskLayout},
+    maps::{AllocatorCode, CodeRange},
+};
 
 use super::{
     asyncio::AsyncioOffsets,
@@ -37,6 +40,9 @@ pub struct Interpreter {
     pub raise_site: Option<ProbeSite>,
     /// Where allocations can be recorded.
     pub allocators: Vec<ProbeSite>,
+    /// Where allocators of the process announce the allocations that they sample, in files without functions that have
+    /// probes.
+    pub announced: Vec<ProbeSite>,
     /// Where asyncio has its tasks; [`None`] where it was not imported, or does not say so (up to 3.13).
     pub asyncio: Option<AsyncioOffsets>,
     /// Bytes to subtract from the thread pointer to get `pthread_self()`.
@@ -69,6 +75,25 @@ impl Interpreter {
     pub fn replacing_allocator(&self) -> Option<&Mapping> {
         let site = self.allocators.iter().find(|site| site.is_replacing());
         site.map(|site| &site.mapping)
+    }
+
+    /// The code of its allocators that map memory for what they are asked for; [`None`] where only the C library's is
+    /// known. `takes_announced` says whether allocations are recorded that programs announce.
+    #[must_use]
+    pub fn allocator_code(&self, takes_announced: bool) -> Option<AllocatorCode> {
+        let of = |mapping: &Mapping| CodeRange {
+            start: mapping.start,
+            end: mapping.end,
+        };
+        let announced = self.announced.iter().filter(|_| takes_announced);
+        let mut code = AllocatorCode {
+            replacing: self.replacing_allocator().map(of).unwrap_or_default(),
+            ..AllocatorCode::default()
+        };
+        for (range, site) in code.announcing.iter_mut().zip(announced) {
+            *range = of(&site.mapping);
+        }
+        (code != AllocatorCode::default()).then_some(code)
     }
 
     /// Whether its C library is among the files.

@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use agent_common::{limits::ALLOCATION_PERIOD_BYTES, record::Sample};
+use agent_common::{
+    limits::{ALLOCATION_PERIOD_BYTES, ANNOUNCED_ALLOCATION},
+    record::Sample,
+};
 use anyhow::Result;
 use tracing::debug;
 
@@ -118,7 +121,8 @@ impl AllocationCounts {
 }
 
 /// The allocations that a sample stands for: it has one of `n` bytes, which was recorded with the probability
-/// `1 - exp(-n / period)`, and as its count how many of the usual periods that is.
+/// `1 - exp(-n / period)`, and as its count how many of the usual periods that is. One that was announced has its
+/// weight, and for how many allocations it stands.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -128,6 +132,12 @@ impl AllocationCounts {
 pub(super) fn estimated(sample: Sample) -> Sample {
     if sample.value == 0 || sample.count == 0 {
         return sample;
+    }
+    if sample.count & ANNOUNCED_ALLOCATION != 0 {
+        return Sample {
+            count: sample.count & !ANNOUNCED_ALLOCATION,
+            ..sample
+        };
     }
     let bytes = sample.value as f64;
     let period = ALLOCATION_PERIOD_BYTES as f64 * f64::from(sample.count);
@@ -147,6 +157,16 @@ pub(super) fn estimated(sample: Sample) -> Sample {
 mod tests {
     use super::*;
     use zerocopy::FromZeros as _;
+
+    #[test]
+    fn one_that_is_announced_stands_for_its_weight() {
+        let mut sample = Sample::new_zeroed();
+        let (weight, allocations) = (600_000, 600);
+        sample.value = weight;
+        sample.count = ANNOUNCED_ALLOCATION | allocations;
+        let of = estimated(sample);
+        assert_eq!((of.value, of.count), (weight, allocations));
+    }
 
     /// Allocations of each size are counted right on average, whatever their size is to the period.
     #[test]

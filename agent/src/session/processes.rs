@@ -7,7 +7,7 @@ use std::{
 };
 
 use agent_common::{
-    maps::{AllocatorCode, Children, KERNEL_THREADS},
+    maps::{Children, KERNEL_THREADS},
     record::{ProcessEvent, ProcessEventKind, ProfileKind},
 };
 use anyhow::Result;
@@ -36,6 +36,10 @@ use crate::{
     },
     workers::{Lane, Subject},
 };
+
+/// Why those are not recorded that a process announces.
+const ANNOUNCED_IN_VAIN: &str =
+    "what it announces by otel_memory:alloc is not recorded: that needs Linux 5.15";
 
 /// Why allocations of a process are not recorded.
 const NO_ALLOCATOR: &str = "allocations are not recorded, because none of its files is a C library or an allocator \
@@ -318,16 +322,19 @@ impl Session {
     /// Has allocations of a process recorded.
     fn add_allocation_sites(&mut self, process: &profile::Process, interpreter: &Interpreter) {
         let pid = process.pid;
-        let replacing = interpreter.replacing_allocator();
-        let code = replacing.map(|mapping| AllocatorCode {
-            start: mapping.start,
-            end: mapping.end,
-        });
+        let takes_announced = self.bpf.take_announced();
+        let code = interpreter.allocator_code(takes_announced);
         self.bpf.set_allocator(pid, code);
-        let has_room = self.allocation_sites.set(pid, &interpreter.allocators);
+        let mut sites = interpreter.allocators.clone();
+        if takes_announced {
+            sites.extend(interpreter.announced.iter().cloned());
+        } else if !interpreter.announced.is_empty() {
+            self.say(pid, ANNOUNCED_IN_VAIN);
+        }
+        let has_room = self.allocation_sites.set(pid, &sites);
         let kind = ProfileKind::ALLOCATIONS;
         let is_early = interpreter.is_early();
-        if interpreter.allocators.is_empty() {
+        if sites.is_empty() {
             // One that is early is examined again.
             if !is_early {
                 self.say(pid, NO_ALLOCATOR);

@@ -201,6 +201,7 @@ impl Profiles {
         }
         if about.kind.is_about_allocations() {
             losses.lost_samples += counters.get(Counter::LOST_ALLOCATIONS);
+            losses.refused_announcements = counters.get(Counter::REFUSED_ANNOUNCEMENTS);
         }
         if about.kind.is_of_passes() {
             losses.switch_ms = milliseconds(counters.get(Counter::SWITCH_NS));

@@ -53,6 +53,7 @@ pub fn replay_examination(folder: &Path, name: &str, rate: u32) -> String {
         gil: GilLocation::Unknown,
         raise_site: site.clone(),
         allocators: site.into_iter().collect(),
+        announced: Vec::new(),
         asyncio: None,
         thread_pointer_distance: 0,
         is_initialised: Some(true),

@@ -12,6 +12,7 @@
 
 mod abilities;
 mod allocations;
+mod announced;
 mod bursts;
 mod call_tree;
 mod capture;

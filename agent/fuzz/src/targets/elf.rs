@@ -1,6 +1,9 @@
-//! A whole file: headers, sections, segments, notes, dynamic section, PLT and symbol tables.
+//! A whole file: headers, sections, segments, notes, USDT probes, dynamic section, PLT and symbol tables.
 
-use agent::testing::binaries::elf::{Elf, Which};
+use agent::testing::binaries::{
+    elf::{Elf, Which},
+    probe_points,
+};
 
 /// Most functions of a table that are named.
 const FUNCTIONS: usize = 64;
@@ -41,6 +44,8 @@ pub(super) fn run(bytes: &[u8]) {
             let _ = elf.loaded_from(function.address, 1 << 16);
         }
     }
+    let _ = probe_points::announced(&elf);
+    let _ = probe_points::allocating(&elf, "libc.so.6");
     for range in elf.segments().code() {
         assert!(range.start <= range.end);
     }

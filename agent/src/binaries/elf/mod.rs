@@ -23,6 +23,7 @@ mod scan;
 mod segments;
 mod source;
 mod symbols;
+mod usdt;
 
 pub use debug_files::DebugFiles;
 pub use error::Error;

@@ -3,7 +3,7 @@
 use agent_common::maps::{AllocatorCode, Children, Mapping, TrackedProcess};
 
 use super::Bpf;
-use crate::bpf::{error::Error, process_map::InterpreterLocation};
+use crate::bpf::{allocators::Allocators, error::Error, process_map::InterpreterLocation};
 
 impl Bpf {
     /// Samples the process `tgid`, and those of the processes that it starts.
@@ -138,6 +138,13 @@ impl Bpf {
     /// Removes the mappings of a process that has ended or runs another program.
     pub fn remove_mappings(&mut self, tgid: u32) {
         self.mappings.remove(tgid);
+    }
+
+    /// Whether allocations can be recorded that programs announce.
+    #[must_use]
+    pub fn take_announced(&self) -> bool {
+        let allocators = self.allocators.as_ref();
+        allocators.is_some_and(Allocators::take_announced)
     }
 
     /// Sets where a process has the code of an allocator that replaces the C library's, or that it has none.

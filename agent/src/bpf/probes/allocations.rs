@@ -17,6 +17,8 @@ use aya::{
     programs::ProgramFd,
 };
 
+use tracing::debug;
+
 use super::{Probes, UprobeEvent};
 use crate::{
     binaries::probe_points::{ProbePoint, ProbedFunction},
@@ -36,6 +38,9 @@ const PROGRAMS: [(ProbedFunction, &str); 6] = [
     (ProbedFunction::PosixMemalign, "on_posix_memalign"),
     (ProbedFunction::Mmap, "on_mmap"),
 ];
+
+/// The program at the places where allocators announce the allocations that they sample.
+const ON_ANNOUNCED: &str = "on_announced_allocation";
 
 /// The program that they end with.
 const ON_ALLOCATION: &str = "on_allocation";
@@ -92,6 +97,13 @@ impl AllocationProbes {
         if let Some(program) = programs.get(&ProbedFunction::Malloc) {
             super::check(program)?;
         }
+        match super::load(object, ON_ANNOUNCED) {
+            Ok(program) => drop(programs.insert(ProbedFunction::Announced, program)),
+            // Before Linux 5.15 a program cannot ask where the arguments are.
+            Err(error) => {
+                debug!("allocations that are announced are not recorded as such: {error}");
+            }
+        }
         Ok((programs, sampler))
     }
 
@@ -109,6 +121,12 @@ impl AllocationProbes {
         let mut map = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         let set = map.set(0, settings, 0);
         set.map_err(map_error("write", SETTINGS))
+    }
+
+    /// Whether allocations can be recorded that programs announce.
+    #[must_use]
+    pub fn take_announced(&self) -> bool {
+        self.programs.contains_key(&ProbedFunction::Announced)
     }
 
     /// What they have counted so far.
@@ -133,7 +151,7 @@ impl Probes for AllocationProbes {
     ) -> Result<UprobeEvent, Error> {
         let program = self.programs.get(&point.function);
         let program = program.ok_or(Error::Incomplete("allocations"))?;
-        super::attach(program, file, point.offset, process)
+        super::attach(program, file, point, process)
     }
 }
 

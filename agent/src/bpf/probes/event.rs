@@ -14,22 +14,47 @@ use std::{
 
 use perf_event_open_sys::{bindings::perf_event_attr, ioctls, perf_event_open};
 
+use crate::binaries::probe_points::ProbePoint;
+
 /// The number of the PMU.
 const PMU: &str = "/sys/bus/event_source/devices/uprobe/type";
 
 /// `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 
+/// `BPF_LINK_CREATE`.
+const LINK_CREATE: libc::c_int = 28;
+
+/// `BPF_PERF_EVENT`.
+const ATTACH_TO_PERF_EVENT: u32 = 41;
+
+/// The part of `bpf_attr` with which a program is attached to a perf event, from Linux 5.15 on.
+#[repr(C)]
+struct LinkAttributes {
+    program: u32,
+    event: u32,
+    attach_type: u32,
+    flags: u32,
+    /// What `bpf_get_attach_cookie` returns.
+    cookie: u64,
+}
+
 /// A place where the program runs, until this is dropped: that waits as attaching it does.
 #[derive(Debug)]
-pub struct UprobeEvent(#[expect(dead_code, reason = "it is closed when dropped")] OwnedFd);
+pub struct UprobeEvent {
+    #[expect(dead_code, reason = "it is closed when dropped")]
+    event: OwnedFd,
+    #[expect(dead_code, reason = "it is closed when dropped")]
+    link: Option<OwnedFd>,
+}
 
 impl UprobeEvent {
-    /// Has a program run each time that code reaches `offset` bytes into a file, in one process or all.
+    /// Has a program run each time that code reaches a point of a file, in one process or all. It is told where the
+    /// arguments of a USDT probe are, and the program that has the probe that somebody looks at it.
     pub(super) fn attach(
         program: BorrowedFd<'_>,
         file: &Path,
-        offset: u64,
+        point: ProbePoint,
         process: Option<u32>,
     ) -> io::Result<Self> {
         let pmu = fs::read_to_string(PMU)?;
@@ -42,7 +67,11 @@ impl UprobeEvent {
             ..perf_event_attr::default()
         };
         attributes.__bindgen_anon_3.uprobe_path = path.as_ptr() as u64;
-        attributes.__bindgen_anon_4.probe_offset = offset;
+        attributes.__bindgen_anon_4.probe_offset = point.offset;
+        if let Some(semaphore) = point.announced.and_then(|it| it.semaphore) {
+            // `ref_ctr_offset` of the PMU.
+            attributes.config = u64::from(semaphore) << 32;
+        }
         // All processes are those of one processor: the kernel runs the program on each.
         let (process, processor) = match process {
             Some(process) => (process.try_into().map_err(io::Error::other)?, -1),
@@ -56,16 +85,47 @@ impl UprobeEvent {
         }
         // SAFETY: it was opened just now.
         let event = unsafe { OwnedFd::from_raw_fd(event) };
-        let program = program.as_raw_fd().try_into().map_err(io::Error::other)?;
-        // SAFETY: both are open, and the calls touch no memory.
-        let is_set = unsafe {
-            ioctls::SET_BPF(event.as_raw_fd(), program) == 0
-                && ioctls::ENABLE(event.as_raw_fd(), 0) == 0
-        };
-        if is_set {
-            Ok(Self(event))
+        let link = if let Some(announced) = point.announced {
+            Some(link(program, &event, announced.arguments)?)
         } else {
-            Err(io::Error::last_os_error())
+            let program = program.as_raw_fd().try_into().map_err(io::Error::other)?;
+            // SAFETY: both are open, and the call touches no memory.
+            if unsafe { ioctls::SET_BPF(event.as_raw_fd(), program) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            None
+        };
+        // SAFETY: it is open, and the call touches no memory.
+        if unsafe { ioctls::ENABLE(event.as_raw_fd(), 0) } != 0 {
+            return Err(io::Error::last_os_error());
         }
+        Ok(Self { event, link })
     }
+}
+
+/// Attaches a program to an event, with a number that it can ask for.
+fn link(program: BorrowedFd<'_>, event: &OwnedFd, cookie: u64) -> io::Result<OwnedFd> {
+    let number = |descriptor: i32| u32::try_from(descriptor).map_err(io::Error::other);
+    let attributes = LinkAttributes {
+        program: number(program.as_raw_fd())?,
+        event: number(event.as_raw_fd())?,
+        attach_type: ATTACH_TO_PERF_EVENT,
+        flags: 0,
+        cookie,
+    };
+    // SAFETY: the kernel reads the attributes, which live longer than the call, and no more than their size.
+    let link = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            LINK_CREATE,
+            &raw const attributes,
+            size_of::<LinkAttributes>(),
+        )
+    };
+    let link = i32::try_from(link).map_err(io::Error::other)?;
+    if link < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it was opened just now.
+    Ok(unsafe { OwnedFd::from_raw_fd(link) })
 }

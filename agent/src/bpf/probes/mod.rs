@@ -24,7 +24,7 @@ use super::{
     error::{Error, program_error},
     rights::with_sys_admin,
 };
-use crate::binaries::probe_points::ProbePoint;
+use crate::binaries::probe_points::{ProbePoint, ProbedFunction};
 
 /// Programs that run at places of files.
 pub trait Probes {
@@ -59,15 +59,20 @@ fn load(object: &mut Ebpf, name: &'static str) -> Result<ProgramFd, Error> {
 
 /// Tries a program where it changes no code: at the header of the agent's own file.
 fn check(program: &ProgramFd) -> Result<(), Error> {
-    attach(program, Path::new("/proc/self/exe"), 0, None).map(drop)
+    let header = ProbePoint {
+        function: ProbedFunction::Malloc,
+        offset: 0,
+        announced: None,
+    };
+    attach(program, Path::new("/proc/self/exe"), header, None).map(drop)
 }
 
 fn attach(
     program: &ProgramFd,
     file: &Path,
-    offset: u64,
+    point: ProbePoint,
     process: Option<u32>,
 ) -> Result<UprobeEvent, Error> {
-    let attached = with_sys_admin(|| UprobeEvent::attach(program.as_fd(), file, offset, process));
+    let attached = with_sys_admin(|| UprobeEvent::attach(program.as_fd(), file, point, process));
     attached.map_err(|source| Error::Probe { source })
 }

@@ -137,6 +137,6 @@ impl Probes for RaiseProbe {
         point: ProbePoint,
         process: Option<u32>,
     ) -> Result<UprobeEvent, Error> {
-        super::attach(&self.program, file, point.offset, process)
+        super::attach(&self.program, file, point, process)
     }
 }

@@ -21,7 +21,7 @@ use super::usage::{self, Usage};
 use crate::{bpf::Counters, targets::kubernetes};
 
 /// Counters of the BPF programs, with their metrics.
-const COUNTERS: [(Counter, &str, &str); 36] = [
+const COUNTERS: [(Counter, &str, &str); 37] = [
     (Counter::SAMPLES, "profiling_agent_samples", "Samples taken"),
     (
         Counter::LOST_SAMPLES,
@@ -167,6 +167,11 @@ const COUNTERS: [(Counter, &str, &str); 36] = [
         Counter::LOST_ALLOCATIONS,
         "profiling_agent_allocations_lost",
         "Allocations that were due and not recorded because of another one on the same processor",
+    ),
+    (
+        Counter::REFUSED_ANNOUNCEMENTS,
+        "profiling_agent_allocation_announcements_refused",
+        "Allocations that programs have announced with sizes that cannot be, or that cannot be read",
     ),
     (
         Counter::REFUSED_THREAD_SEARCHES,

@@ -6,6 +6,8 @@ use std::{
     sync::Arc,
 };
 
+use agent_common::limits::MAX_ANNOUNCING_FILES;
+
 use super::super::{
     asyncio::AsyncioOffsets,
     error::Error,
@@ -97,6 +99,7 @@ pub(super) struct Search<'a> {
     /// Size of a thread descriptor of the C library in bytes.
     thread_descriptor_bytes: Option<u64>,
     allocators: Vec<ProbeSite>,
+    announced: Vec<ProbeSite>,
     asyncio: Option<AsyncioOffsets>,
     /// Number of files that could not be read.
     unread: usize,
@@ -130,6 +133,7 @@ impl<'a> Search<'a> {
             not_64_bit: None,
             thread_descriptor_bytes: None,
             allocators: Vec::new(),
+            announced: Vec::new(),
             asyncio: None,
             unread: 0,
             first_unread: None,
@@ -154,9 +158,12 @@ impl<'a> Search<'a> {
         self.thread_descriptor_bytes = self
             .thread_descriptor_bytes
             .or(inspected.thread_descriptor_bytes);
-        let mappings = file.mappings.iter().copied();
-        let allocator = ProbeSite::of(mappings, &inspected.allocating);
-        self.allocators.extend(allocator);
+        let site = |points| ProbeSite::of(file.mappings.iter().copied(), points);
+        self.allocators.extend(site(&inspected.allocating));
+        // What functions with probes record is not recorded once more.
+        if inspected.allocating.is_empty() && self.announced.len() < MAX_ANNOUNCING_FILES {
+            self.announced.extend(site(&inspected.announced));
+        }
         if file.rank != Rank::Other || file_name(file.path).starts_with(ASYNCIO_FILE) {
             self.asyncio = self.asyncio.or(inspected.asyncio);
         }
@@ -249,6 +256,7 @@ impl<'a> Search<'a> {
                 gil: build.gil.loaded_at(bias),
                 raise_site,
                 allocators: self.allocators,
+                announced: self.announced,
                 asyncio: self.asyncio,
                 thread_pointer_distance: thread_pointer::distance(
                     machine,

@@ -32,6 +32,7 @@ pub(in crate::session) fn run_ns(probes: &impl Probes, function: ProbedFunction)
     let point = ProbePoint {
         function,
         offset: offset_of_probed()?,
+        announced: None,
     };
     let plain = time_of_calls();
     let own = Path::new("/proc/self/exe");

@@ -203,6 +203,7 @@ mod tests {
             points: vec![ProbePoint {
                 function: ProbedFunction::Traceback,
                 offset: 0x1010,
+                announced: None,
             }],
         }
     }

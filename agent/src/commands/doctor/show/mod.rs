@@ -217,9 +217,18 @@ fn write_allocators(formatter: &mut fmt::Formatter<'_>, python: &Interpreter) ->
     } else if python.flavour.is_free_threaded {
         "only those of native libraries: a free-threaded build allocates its objects by itself"
     } else {
-        return Ok(());
+        ""
     };
-    line(formatter, "allocations", text)
+    if !text.is_empty() {
+        line(formatter, "allocations", text)?;
+    }
+    let announcing = python.announced.iter();
+    for file in announcing.filter_map(|site| site.mapping.file.as_ref()) {
+        let path = file.path.display();
+        let text = format!("{path} announces its own by otel_memory:alloc (from Linux 5.15 on)");
+        line(formatter, "allocations", &text)?;
+    }
+    Ok(())
 }
 
 fn write_rejected_sources(
