@@ -50,6 +50,7 @@ mod sampled_pages;
 mod sampling_events;
 mod slots;
 mod switches;
+mod system_call;
 mod table_loader;
 mod task_iterator;
 mod thread_visits;

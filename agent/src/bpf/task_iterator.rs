@@ -6,12 +6,15 @@
 use std::{
     fs::File,
     io::{self, Read as _},
-    os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd},
+    os::fd::{AsFd as _, AsRawFd as _, OwnedFd},
 };
 
 use aya::{Btf, Ebpf, programs::Iter};
 
-use super::error::{Error, program_error};
+use super::{
+    error::{Error, program_error},
+    system_call::{LINK_CREATE, bpf},
+};
 
 /// The function of the kernel whose arguments the programs get is that of this iterator.
 const TASKS: &str = "task";
@@ -112,8 +115,7 @@ fn read_link(link: &OwnedFd, into: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// `BPF_LINK_CREATE` and `BPF_ITER_CREATE`.
-const LINK_CREATE: libc::c_int = 28;
+/// `BPF_ITER_CREATE`.
 const ITER_CREATE: libc::c_int = 33;
 
 /// `BPF_TRACE_ITER`.
@@ -182,26 +184,4 @@ fn create_iterator(link: &OwnedFd) -> io::Result<OwnedFd> {
     };
     // SAFETY: the attributes are those of the call, without pointers.
     unsafe { bpf(ITER_CREATE, &attributes) }
-}
-
-/// The system call `bpf`, for commands that return a descriptor.
-///
-/// # Safety
-///
-/// `attributes` must be those of the command.
-unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
-    // SAFETY: the caller's.
-    let descriptor = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            command,
-            &raw const *attributes,
-            size_of::<T>(),
-        )
-    };
-    match RawFd::try_from(descriptor) {
-        // SAFETY: the kernel has just made it for this process.
-        Ok(descriptor) if descriptor >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
-        _ => Err(io::Error::last_os_error()),
-    }
 }

@@ -14,7 +14,10 @@ use std::{
 
 use perf_event_open_sys::{bindings::perf_event_attr, ioctls, perf_event_open};
 
-use crate::binaries::probe_points::ProbePoint;
+use crate::{
+    binaries::probe_points::ProbePoint,
+    bpf::system_call::{LINK_CREATE, bpf},
+};
 
 /// The number of the PMU.
 const PMU: &str = "/sys/bus/event_source/devices/uprobe/type";
@@ -22,13 +25,10 @@ const PMU: &str = "/sys/bus/event_source/devices/uprobe/type";
 /// `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 
-/// `BPF_LINK_CREATE`.
-const LINK_CREATE: libc::c_int = 28;
-
 /// `BPF_PERF_EVENT`.
 const ATTACH_TO_PERF_EVENT: u32 = 41;
 
-/// The part of `bpf_attr` with which a program is attached to a perf event, from Linux 5.15 on.
+/// The part of `union bpf_attr` for [`LINK_CREATE`] with which a program is attached to a perf event, from Linux 5.15 on.
 #[repr(C)]
 struct LinkAttributes {
     program: u32,
@@ -105,27 +105,13 @@ impl UprobeEvent {
 
 /// Attaches a program to an event, with a number that it can ask for.
 fn link(program: BorrowedFd<'_>, event: &OwnedFd, cookie: u64) -> io::Result<OwnedFd> {
-    let number = |descriptor: i32| u32::try_from(descriptor).map_err(io::Error::other);
     let attributes = LinkAttributes {
-        program: number(program.as_raw_fd())?,
-        event: number(event.as_raw_fd())?,
+        program: program.as_raw_fd().cast_unsigned(),
+        event: event.as_raw_fd().cast_unsigned(),
         attach_type: ATTACH_TO_PERF_EVENT,
         flags: 0,
         cookie,
     };
-    // SAFETY: the kernel reads the attributes, which live longer than the call, and no more than their size.
-    let link = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            LINK_CREATE,
-            &raw const attributes,
-            size_of::<LinkAttributes>(),
-        )
-    };
-    let link = i32::try_from(link).map_err(io::Error::other)?;
-    if link < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: it was opened just now.
-    Ok(unsafe { OwnedFd::from_raw_fd(link) })
+    // SAFETY: the attributes are those of the call, without pointers.
+    unsafe { bpf(LINK_CREATE, &attributes) }
 }
