@@ -1,4 +1,4 @@
-//! The GNU build ID.
+//! Notes, and the GNU build ID, which is one.
 
 use std::fmt::Write as _;
 
@@ -51,26 +51,59 @@ pub fn build_id_in(notes: &[u8]) -> Option<String> {
 }
 
 fn find_build_id(notes: &[u8], alignment: usize) -> Option<&[u8]> {
-    let mut rest = notes;
-    while rest.len() >= 12 {
-        let name_bytes = u32_at(rest, 0) as usize;
-        let content_bytes = u32_at(rest, 4) as usize;
-        let kind = u32_at(rest, 8);
-        let name = rest.get(12..12_usize.checked_add(name_bytes)?)?;
-        let start = 12_usize
-            .checked_add(name_bytes)?
-            .checked_next_multiple_of(alignment)?;
-        let end = start.checked_add(content_bytes)?;
-        let content = rest.get(start..end)?;
-        if kind == NT_GNU_BUILD_ID
-            && name == b"GNU\0"
-            && (1..=MAX_BUILD_ID).contains(&content.len())
-        {
-            return Some(content);
+    let is_build_id = |note: &Note<'_>| {
+        note.kind == NT_GNU_BUILD_ID
+            && note.name == b"GNU\0"
+            && (1..=MAX_BUILD_ID).contains(&note.content.len())
+    };
+    let build_id = Notes::new(notes, alignment).find(is_build_id)?;
+    Some(build_id.content)
+}
+
+/// A note.
+pub(super) struct Note<'a> {
+    pub(super) kind: u32,
+    /// Who says what the kind means, with a zero byte.
+    pub(super) name: &'a [u8],
+    pub(super) content: &'a [u8],
+}
+
+/// The notes of a segment or a section, up to the first one that is not as it should be.
+pub(super) struct Notes<'a> {
+    rest: &'a [u8],
+    /// Of contents and of notes, in bytes.
+    alignment: usize,
+}
+
+impl<'a> Notes<'a> {
+    pub(super) fn new(notes: &'a [u8], alignment: usize) -> Self {
+        Self {
+            rest: notes,
+            alignment,
         }
-        rest = rest.get(end.checked_next_multiple_of(alignment)?..)?;
     }
-    None
+}
+
+impl<'a> Iterator for Notes<'a> {
+    type Item = Note<'a>;
+
+    fn next(&mut self) -> Option<Note<'a>> {
+        let rest = std::mem::take(&mut self.rest);
+        if rest.len() < 12 {
+            return None;
+        }
+        let name_end = 12_usize.checked_add(u32_at(rest, 0) as usize)?;
+        let start = name_end.checked_next_multiple_of(self.alignment)?;
+        let end = start.checked_add(u32_at(rest, 4) as usize)?;
+        let note = Note {
+            kind: u32_at(rest, 8),
+            name: rest.get(12..name_end)?,
+            content: rest.get(start..end)?,
+        };
+        let next = end.checked_next_multiple_of(self.alignment);
+        self.rest = next.and_then(|next| rest.get(next..)).unwrap_or_default();
+        Some(note)
+    }
 }
 
 pub(super) fn hexadecimal(bytes: &[u8]) -> String {
@@ -83,21 +116,23 @@ pub(super) fn hexadecimal(bytes: &[u8]) -> String {
         })
 }
 
+/// A note with an alignment of four bytes.
+#[cfg(test)]
+pub(super) fn made_note(kind: u32, name: &[u8], content: &[u8]) -> Vec<u8> {
+    let mut note = Vec::new();
+    note.extend(u32::try_from(name.len()).unwrap().to_le_bytes());
+    note.extend(u32::try_from(content.len()).unwrap().to_le_bytes());
+    note.extend(kind.to_le_bytes());
+    for part in [name, content] {
+        note.extend(part);
+        note.resize(note.len().next_multiple_of(4), 0);
+    }
+    note
+}
+
 #[cfg(test)]
 mod tests {
-    use super::find_build_id;
-
-    fn note(kind: u32, name: &[u8], content: &[u8]) -> Vec<u8> {
-        let mut note = Vec::new();
-        note.extend(u32::try_from(name.len()).unwrap().to_le_bytes());
-        note.extend(u32::try_from(content.len()).unwrap().to_le_bytes());
-        note.extend(kind.to_le_bytes());
-        for part in [name, content] {
-            note.extend(part);
-            note.resize(note.len().next_multiple_of(4), 0);
-        }
-        note
-    }
+    use super::{find_build_id, made_note as note};
 
     #[test]
     fn the_build_id_is_found_behind_other_notes() {

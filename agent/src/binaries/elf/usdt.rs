@@ -6,7 +6,8 @@
 use super::{
     error::Error,
     file::Elf,
-    numbers::{u32_at, u64_at},
+    notes::{self, Notes},
+    numbers::u64_at,
     source::Source,
 };
 
@@ -53,15 +54,15 @@ impl<S: Source> Elf<S> {
         let base = self.section(".stapsdt.base").map(|section| section.address);
         let is_wanted =
             |note: &Note<'_>| note.provider == provider.as_bytes() && note.name == name.as_bytes();
-        let mut probes: Vec<UsdtProbe> = Vec::new();
-        for note in Notes(&notes).filter(is_wanted).take(MAX_PROBES) {
+        let mut found: Vec<UsdtProbe> = Vec::new();
+        for note in probes(&notes).filter(is_wanted).take(MAX_PROBES) {
             let moved = base.map_or(0, |base| base.wrapping_sub(note.base));
             let probe = self.usdt_probe(&note, moved)?;
             // Two at one place would run twice.
-            let is_known = |probe: &UsdtProbe| probes.iter().any(|it| it.offset == probe.offset);
-            probes.extend(probe.filter(|probe| !is_known(probe)));
+            let is_known = |probe: &UsdtProbe| found.iter().any(|it| it.offset == probe.offset);
+            found.extend(probe.filter(|probe| !is_known(probe)));
         }
-        Ok(probes)
+        Ok(found)
     }
 
     /// The probe of a note, by how far the file was moved; [`None`] where the note does not lead to an instruction that
@@ -118,34 +119,11 @@ struct Note<'a> {
     arguments: &'a [u8],
 }
 
-/// The notes in a section.
-struct Notes<'a>(&'a [u8]);
-
-impl<'a> Iterator for Notes<'a> {
-    type Item = Note<'a>;
-
-    fn next(&mut self) -> Option<Note<'a>> {
-        loop {
-            let rest = self.0;
-            if rest.len() < 12 {
-                return None;
-            }
-            let aligned = |bytes: u32| (bytes as usize).checked_next_multiple_of(4);
-            let (owner, content) = (u32_at(rest, 0), u32_at(rest, 4));
-            let owner_end = 12_usize.checked_add(aligned(owner)?)?;
-            let content_end = owner_end.checked_add(content as usize)?;
-            let is_probe = u32_at(rest, 8) == NT_STAPSDT
-                && rest.get(12..)?.starts_with(b"stapsdt\0")
-                && owner == 8;
-            let content = rest.get(owner_end..content_end)?;
-            self.0 = rest
-                .get(owner_end.checked_add(aligned(u32_at(rest, 4))?)?..)
-                .unwrap_or_default();
-            if is_probe && let Some(note) = Note::parse(content) {
-                return Some(note);
-            }
-        }
-    }
+/// The notes of probes in a section.
+fn probes(notes: &[u8]) -> impl Iterator<Item = Note<'_>> {
+    let is_probe = |note: &notes::Note<'_>| note.kind == NT_STAPSDT && note.name == b"stapsdt\0";
+    let notes = Notes::new(notes, 4).filter(is_probe);
+    notes.filter_map(|note| Note::parse(note.content))
 }
 
 impl<'a> Note<'a> {
@@ -166,18 +144,7 @@ impl<'a> Note<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn note(kind: u32, owner: &[u8], content: &[u8]) -> Vec<u8> {
-        let mut note = Vec::new();
-        note.extend(u32::try_from(owner.len()).unwrap().to_le_bytes());
-        note.extend(u32::try_from(content.len()).unwrap().to_le_bytes());
-        note.extend(kind.to_le_bytes());
-        for part in [owner, content] {
-            note.extend(part);
-            note.resize(note.len().next_multiple_of(4), 0);
-        }
-        note
-    }
+    use notes::made_note as note;
 
     fn content(texts: &[u8]) -> Vec<u8> {
         let words = [0x1000_u64, 0x2000, 0x3000];
@@ -200,16 +167,16 @@ mod tests {
             name: b"alloc",
             arguments: b"8@%rdi 8@%rsi",
         };
-        assert_eq!(Notes(&notes).collect::<Vec<_>>(), [expected]);
+        assert_eq!(probes(&notes).collect::<Vec<_>>(), [expected]);
     }
 
     #[test]
     fn notes_that_lie_about_their_length_end_the_search() {
         let mut notes = note(3, b"stapsdt\0", &content(b"a\0b\0c\0"));
         notes[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
-        assert_eq!(Notes(&notes).next(), None);
+        assert_eq!(probes(&notes).next(), None);
         let mut notes = note(3, b"stapsdt\0", &content(b"a\0b\0c\0"));
         notes[..4].copy_from_slice(&u32::MAX.to_le_bytes());
-        assert_eq!(Notes(&notes).next(), None);
+        assert_eq!(probes(&notes).next(), None);
     }
 }
