@@ -169,8 +169,8 @@ impl Passes {
         self.shared.set_end(end);
     }
 
-    /// Ends the passes: all that was found is sent when this returns. Returns whether they have ended by that: a process may
-    /// hold them up in a page that it controls.
+    /// Ends the passes: all that was found is sent when this returns. Returns whether they have ended by that: a process
+    /// may hold them up in a page that it controls.
     pub fn stop(&mut self) -> bool {
         let thread = self.thread.take();
         thread.is_some_and(|thread| thread.stop(STOP_LIMIT))
