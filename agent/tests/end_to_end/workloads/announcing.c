@@ -19,6 +19,9 @@ __attribute__((section(".probes"), used)) volatile unsigned short semaphore;
                      ".asciz \"alloc\"\n"                                           \
                      ".asciz \"8@%0 8@%1 8@%2\"\n"                                  \
                      "994: .balign 4\n"                                             \
+                     ".popsection\n"                                                \
+                     ".pushsection announced,\"a\",\"progbits\"\n"                     \
+                     ".byte 0\n"                                                    \
                      ".popsection\n" ::"r"(user),                                   \
                      where(size), where(weight))
 
@@ -26,6 +29,10 @@ __attribute__((section(".probes"), used)) volatile unsigned short semaphore;
 __asm__(".pushsection .stapsdt.base,\"a\",\"progbits\"\nbase: .space 1\n.popsection\n");
 
 unsigned looked_at(void) { return semaphore; }
+
+// How many probes there are, each of which is looked at.
+extern const char __start_announced, __stop_announced;
+unsigned probes(void) { return &__stop_announced - &__start_announced; }
 
 void announce_in_registers(uint64_t size, uint64_t weight) {
     ANNOUNCE((uint64_t)64, size, weight, "r");

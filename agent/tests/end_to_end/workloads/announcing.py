@@ -46,9 +46,13 @@ def small():
     for _ in range(100): b"x" * (LARGE // 1000)
 
 
+def wait_until_all_are_looked_at():
+    wait_until(library.probes())
+
+
 def wait_until(looked_at):
     end = time.time() + 60
-    while (library.looked_at() != 0) != looked_at and time.time() < end:
+    while library.looked_at() != looked_at and time.time() < end:
         # Something to sample, so that what was loaded is looked for.
         b"x" * LARGE
         time.sleep(0.001)
@@ -57,7 +61,7 @@ def wait_until(looked_at):
 if sys.argv[2] == "until":
     print("ready")
     sys.stdout.flush()
-wait_until(True)
+wait_until_all_are_looked_at()
 of_object = sys.getsizeof(b"x" * LARGE)
 of_small = sys.getsizeof(b"x" * (LARGE // 1000))
 called = {
@@ -76,8 +80,6 @@ called = {
 if sys.argv[2] == "hooks":
     assert library.announce_by_hooks()
 if sys.argv[2] == "some":
-    # All probes are there when the first one is seen, or soon.
-    time.sleep(1)
     impossible()
 for function, size, weight, times in called:
     for _ in range(1 if function is often else times): function()
@@ -85,5 +87,5 @@ for function, size, weight, times in called:
 print("looked_at 0 0 %d" % library.looked_at())
 if sys.argv[2] == "until":
     sys.stdout.flush()
-    wait_until(False)
+    wait_until(0)
     print("looked_at 0 0 %d" % library.looked_at())
