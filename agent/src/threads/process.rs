@@ -41,8 +41,12 @@ use crate::{
     },
 };
 
-/// Time after which it is looked again for who has stopped the threads of an interpreter.
-const SEARCH_AGAIN: Duration = Duration::from_secs(1);
+/// Time after which it is looked a second time for who has stopped the threads of an interpreter. It doubles with each
+/// search, since the first ones may have come just when the others went on.
+const SEARCH_AGAIN: Duration = Duration::from_millis(10);
+
+/// The longest of these times.
+const MAX_SEARCH_AGAIN: Duration = Duration::from_secs(1);
 
 /// What a thread of a free-threaded interpreter waits for that is stopped, or stops the others.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +70,8 @@ pub(super) struct VisitedProcess {
     pub(super) locks: KnownLocks,
     /// Where free-threaded interpreters note that their threads are to be stopped, by interpreter.
     requests: HashMap<u64, UserAddr>,
-    requests_searched: Option<Instant>,
+    /// When it is to be searched for one next, and how long after that once more; [`None`] where it never was.
+    next_search: Option<(Instant, Duration)>,
     /// What the maps said of it.
     tracked: TrackedProcess,
     states: ThreadStates,
@@ -89,7 +94,7 @@ impl VisitedProcess {
             gil_location: GilLocation::default(),
             locks: KnownLocks::new(locks),
             requests: HashMap::new(),
-            requests_searched: None,
+            next_search: None,
             memory: PageCache::new(opened),
             code: ProcessCode::default(),
             symbols: KnownCode::default(),
@@ -218,13 +223,12 @@ impl VisitedProcess {
 
     /// Looks for the request of an interpreter, if that is due.
     fn find_requester(&mut self, layout: &Layout, interpreter: UserAddr) -> Option<UserAddr> {
-        let is_due = self
-            .requests_searched
-            .is_none_or(|at| at.elapsed() >= SEARCH_AGAIN);
-        if self.memory.is_snapshot() || !is_due {
+        let now = Instant::now();
+        let (due, pause) = self.next_search.unwrap_or((now, SEARCH_AGAIN));
+        if self.memory.is_snapshot() || now < due {
             return None;
         }
-        self.requests_searched = Some(Instant::now());
+        self.next_search = Some((now + pause, (2 * pause).min(MAX_SEARCH_AGAIN)));
         let request = find_request(&self.memory, layout, interpreter)?;
         self.remember_request(interpreter, request);
         requester(&self.memory, layout, request, interpreter)
