@@ -24,7 +24,7 @@ pub use code_object::{
 };
 pub use driver::{FindState, PythonOutcome, UnwindPython};
 pub use exception::raised_class;
-pub use running_task::read_running_task;
+pub use running_task::{read_running_task, read_task};
 pub use runs::{PythonRun, PythonRuns};
 pub use stack::{PythonStack, StackShape};
 pub use symbol::{CodeSymbol, SymbolLookup};

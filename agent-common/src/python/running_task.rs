@@ -57,7 +57,22 @@ pub fn read_running_task<M: UserMemory>(
         return 0;
     }
     let task = UserAddr(memory.word_or_zero(state.field(tasks.running)));
-    if !task.could_be_structure() {
+    read_task(memory, scratch, layout, tasks, task, seed, name)
+}
+
+/// Reads the name of the task at this address, as [`read_running_task`] does of one that runs.
+#[inline(always)]
+pub fn read_task<M: UserMemory>(
+    memory: &M,
+    scratch: &mut Scratch,
+    layout: &Layout,
+    tasks: RunningTaskLayout,
+    task: UserAddr,
+    seed: u64,
+    name: &mut TaskName,
+) -> u64 {
+    name.task = 0;
+    if !tasks.is_known() || !task.could_be_structure() {
         return 0;
     }
     let own = memory.word_or_zero(task.field(tasks.name));

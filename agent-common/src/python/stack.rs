@@ -61,7 +61,7 @@ impl PythonStack {
 
     /// Removes all frames.
     #[inline(always)]
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.depth.set(0);
         self.unresolved.set(0);
     }
@@ -75,7 +75,7 @@ impl PythonStack {
 
     /// Adds a frame.
     #[inline(always)]
-    pub(super) fn push_frame(&mut self, frame: Frame) {
+    pub fn push_frame(&mut self, frame: Frame) {
         let depth = self.depth.get() as usize;
         self.depth.set(depth as u32 + 1);
         let index = Self::index(depth);
@@ -245,6 +245,35 @@ impl StackShape {
 }
 
 impl Frame {
+    /// That of a function by its code object, and its symbol if that is known; `is_generator` says that the frame is in a
+    /// generator or a coroutine.
+    #[inline(always)]
+    #[must_use]
+    pub fn of_code(
+        code: UserAddr,
+        symbol: Option<CodeSymbol>,
+        instruction_offset: u32,
+        is_generator: bool,
+    ) -> Self {
+        match symbol {
+            Some(symbol) => Self {
+                symbol: symbol.hash,
+                instruction_offset,
+                kind: FrameKind::PYTHON,
+            }
+            .hidden_if(!is_generator, symbol),
+            None => Self {
+                symbol: code.0,
+                instruction_offset,
+                kind: if is_generator {
+                    FrameKind::UNRESOLVED_GENERATOR
+                } else {
+                    FrameKind::UNRESOLVED
+                },
+            },
+        }
+    }
+
     /// Whether its code object has not been read.
     #[inline(always)]
     #[must_use]

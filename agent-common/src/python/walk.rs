@@ -224,23 +224,9 @@ impl PythonWalk {
                 index.wrapping_mul(u32::from(fields.instruction_unit))
             }
         };
-        let frame = match code_objects.symbol(memory, scratch, layout, code) {
-            Some(symbol) => Frame {
-                symbol: symbol.hash,
-                instruction_offset,
-                kind: FrameKind::PYTHON,
-            }
-            .hidden_if(owner != OWNED_BY_GENERATOR, symbol),
-            None => Frame {
-                symbol: code.0,
-                instruction_offset,
-                kind: if owner == OWNED_BY_GENERATOR {
-                    FrameKind::UNRESOLVED_GENERATOR
-                } else {
-                    FrameKind::UNRESOLVED
-                },
-            },
-        };
+        let symbol = code_objects.symbol(memory, scratch, layout, code);
+        let is_generator = owner == OWNED_BY_GENERATOR;
+        let frame = Frame::of_code(code, symbol, instruction_offset, is_generator);
         if frame.kind != FrameKind::HIDDEN {
             self.root.set(address.0);
             self.stack.push_frame(frame);

@@ -35,4 +35,5 @@ profile_kinds! {
     IN_USE = 14, "New memory that is still resident when sampling ends, in bytes.";
     PEAK = 15, "New memory that was resident when there was most of it, in bytes.";
     ALLOCATIONS = 16, "Memory that was asked for, in bytes.";
+    TASKS = 17, "Elapsed time of tasks of asyncio, in nanoseconds.";
 }

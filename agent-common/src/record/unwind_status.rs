@@ -35,6 +35,8 @@ impl PythonUnwindStatus {
     /// The thread state is not known, and was not searched: searches in the process have taken too long within this
     /// second.
     pub const OVER_BUDGET: Self = Self(12);
+    /// The stack reaches the root, and functions that its first one has called are not known.
+    pub const INNER_UNKNOWN: Self = Self(13);
 
     /// Whether no Python frame is missing.
     #[inline(always)]

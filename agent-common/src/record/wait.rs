@@ -40,4 +40,8 @@ impl WaitReason {
     pub const OTHER: Self = Self(13);
     /// A signal, a debugger or a freezer has stopped the thread, whatever it did before. BPF programs do not find that out.
     pub const STOPPED: Self = Self(14);
+    /// Of a task: what it awaits. BPF programs do not find that out, and neither the next one.
+    pub const AWAIT: Self = Self(15);
+    /// Of a task: the event loop, which has not come to it.
+    pub const EVENT_LOOP: Self = Self(16);
 }

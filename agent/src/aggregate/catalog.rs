@@ -259,7 +259,7 @@ impl Catalog {
             let name = self.thread_name(key.thread);
             if !filter.includes_thread(key.thread.tid, name) {
                 filtered_out.other_threads += amount.count;
-            } else if filter.gil_only && !key.holds_gil {
+            } else if filter.gil_only && !key.holds_gil && !about.kind.is_about_tasks() {
                 filtered_out.without_gil += amount.count;
             } else {
                 let python = self.stacks.get(&key.stack);

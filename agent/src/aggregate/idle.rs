@@ -13,7 +13,7 @@ mod python;
 
 use agent_common::{
     decoded::{NativeStack, Stack},
-    record::{FrameKind, NativeKind, WaitReason},
+    record::{FrameKind, NativeKind, PythonUnwindStatus, WaitReason},
 };
 use foldhash::HashMap;
 
@@ -52,7 +52,9 @@ impl IdleThreads {
                 | WaitReason::GIL
                 | WaitReason::STOP_THE_WORLD
                 | WaitReason::STOPPED
-        ) {
+                | WaitReason::EVENT_LOOP
+        ) || key.end == PythonUnwindStatus::INNER_UNKNOWN
+        {
             return false;
         }
         let has_known_name = native::has_known_name(thread);

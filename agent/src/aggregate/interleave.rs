@@ -165,6 +165,9 @@ impl<R: SymbolizeFrames> Interleaver<'_, R> {
         let SampledStack { key, count, .. } = *self.sampled;
         // Markers to add after the last Python frame.
         let mut missing = self.python_missing();
+        if key.end == PythonUnwindStatus::INNER_UNKNOWN {
+            self.markers(missing.drain(..));
+        }
         let native = self.sampled.native;
         for frame in native.iter().flat_map(|stack| &stack.frames) {
             if frame.kind == NativeKind::PYTHON {
@@ -316,6 +319,7 @@ pub fn incomplete_marker(end: PythonUnwindStatus) -> &'static str {
         PythonUnwindStatus::TOO_DEEP => "[incomplete: frame limit reached]",
         PythonUnwindStatus::TOO_MANY_THREADS => "[incomplete: thread limit reached]",
         PythonUnwindStatus::OVER_BUDGET => "[incomplete: searching the threads takes too long]",
+        PythonUnwindStatus::INNER_UNKNOWN => "[incomplete: inner functions changed]",
         PythonUnwindStatus::TORN => "[incomplete: the stack changed during the walk]",
         _ => "[incomplete]",
     }

@@ -97,7 +97,7 @@ pub(super) fn check_python(found: &[Finding], others: bool) -> Result<Vec<String
 ///
 /// One sentence, when none of the processes runs, or is about to run, an interpreter that could have them.
 pub(super) fn check_probes(found: &[Finding], kinds: &[&Kind]) -> Result<()> {
-    let words: Option<Vec<_>> = kinds.iter().map(|kind| kind.probed()).collect();
+    let words: Option<Vec<_>> = kinds.iter().map(|kind| kind.found_in_some()).collect();
     let failures: Option<Vec<_>> = found
         .iter()
         .map(|it| it.interpreter.as_ref().err().filter(|_| !it.is_early()))

@@ -239,7 +239,7 @@ fn check(written: Written, sources: &Sources) -> Result<Config, Error> {
         }
     }
     let trace_switches = written.trace_switches.unwrap_or(false);
-    if trace_switches && !kinds.iter().any(|kind| kind.is_of_passes()) {
+    if trace_switches && !kinds.iter().any(|kind| kind.needs_stacks_of_passes()) {
         let message =
             "is about waits: add an event of waiting, as wall, to `events`, or leave it out";
         return Err(key("trace_switches", message.to_owned()));

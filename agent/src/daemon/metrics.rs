@@ -264,7 +264,7 @@ impl<'a> Threads<'a> {
 
 /// Adds what the passes over the threads are doing.
 fn add_passes(metrics: &mut Metrics, passes: &PassStatus) {
-    let counters: [(_, _, &AtomicU64); 8] = [
+    let counters: [(_, _, &AtomicU64); 9] = [
         (
             "profiling_agent_pass_threads_given_up",
             "Threads that made passes until a process held them up",
@@ -299,6 +299,11 @@ fn add_passes(metrics: &mut Metrics, passes: &PassStatus) {
             "profiling_agent_unrecorded_lock_waits",
             "Waits for locks of which it was not recorded who ended them: there were too many at a time",
             &passes.unrecorded,
+        ),
+        (
+            "profiling_agent_task_lists_cut",
+            "Times that a process had more tasks of asyncio than a pass could find in time: the others are missing",
+            &passes.cut_tasks,
         ),
         (
             "profiling_agent_sampled_waits_dropped",

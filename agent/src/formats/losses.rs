@@ -64,7 +64,7 @@ pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
         (
             incomplete,
             ("stack is", "stacks are"),
-            "incomplete: the Python frames do not reach the root.",
+            "incomplete: Python frames are missing.",
         ),
         (
             unsymbolized_python_frames,

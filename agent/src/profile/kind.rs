@@ -81,6 +81,8 @@ pub enum PassSamples {
     WaitingForLock,
     /// Those of threads that waited for a lock, each with the stack of the one that released it.
     ReleasingLock,
+    /// Those of tasks of asyncio, not of threads.
+    Tasks,
 }
 
 /// Whose names of a kind an output has.
@@ -299,12 +301,13 @@ impl Kind {
         }
     }
 
-    /// What probes in the profiled programs record, if its samples are of these.
+    /// What its samples are of, where only some processes can have them, and others say why they have none.
     #[must_use]
-    pub fn probed(&self) -> Option<&'static str> {
+    pub fn found_in_some(&self) -> Option<&'static str> {
         match self.source {
             Source::Probe(Probed::Exceptions) => Some("exceptions"),
             Source::Probe(Probed::Allocations) => Some("allocations"),
+            Source::Passes(PassSamples::Tasks) => Some("tasks"),
             _ => None,
         }
     }
@@ -359,7 +362,8 @@ impl Kind {
                 PassSamples::HoldingGil
                 | PassSamples::BlockedByGil
                 | PassSamples::WaitingForLock
-                | PassSamples::ReleasingLock,
+                | PassSamples::ReleasingLock
+                | PassSamples::Tasks,
             ) => self.number,
             Source::Passes(_) => ProfileKind::WALL,
         }
@@ -368,7 +372,11 @@ impl Kind {
     /// Whether values are time of the sampled thread itself, so that its samples follow one another.
     #[must_use]
     pub fn is_time_of_thread(&self) -> bool {
-        let of_others = [PassSamples::BlockedByGil, PassSamples::ReleasingLock];
+        let of_others = [
+            PassSamples::BlockedByGil,
+            PassSamples::ReleasingLock,
+            PassSamples::Tasks,
+        ];
         let is_of_others = of_others
             .iter()
             .any(|of| self.source == Source::Passes(*of));
@@ -402,6 +410,18 @@ impl Kind {
         self.source == Source::Passes(PassSamples::WaitingForLock) || self.is_about_releases()
     }
 
+    /// Whether passes have to read the stacks of threads.
+    #[must_use]
+    pub fn needs_stacks_of_passes(&self) -> bool {
+        self.is_of_passes() && !self.is_about_tasks()
+    }
+
+    /// Whether passes have to read the tasks of asyncio.
+    #[must_use]
+    pub fn is_about_tasks(&self) -> bool {
+        self.source == Source::Passes(PassSamples::Tasks)
+    }
+
     /// Whether it has to be recorded who ends waits for locks.
     #[must_use]
     pub fn is_about_releases(&self) -> bool {
@@ -420,7 +440,8 @@ impl Kind {
                 | PassSamples::HoldingGil
                 | PassSamples::BlockedByGil
                 | PassSamples::WaitingForLock
-                | PassSamples::ReleasingLock,
+                | PassSamples::ReleasingLock
+                | PassSamples::Tasks,
             ) => true,
             Source::Passes(PassSamples::NotRunning) => wait != WaitReason::NONE,
             Source::Passes(PassSamples::Runnable) => wait == WaitReason::RUNNABLE,

@@ -80,6 +80,10 @@ pub enum Wait {
     StopTheWorld,
     /// It is stopped by a signal, by a debugger, or frozen, whatever it did before.
     Stopped,
+    /// A task awaits something.
+    Await,
+    /// A task could go on, and waits for its event loop.
+    EventLoop,
     /// It waits for something else.
     Other,
 }
@@ -88,7 +92,7 @@ pub enum Wait {
 type Row = (Wait, WaitReason, &'static str, &'static str);
 
 #[rustfmt::skip]
-const ROWS: [Row; 14] = [
+const ROWS: [Row; 16] = [
     (Wait::Runnable, WaitReason::RUNNABLE, "runnable", "[runnable]"),
     (Wait::Gil, WaitReason::GIL, "gil", "[waiting: gil]"),
     (Wait::Lock, WaitReason::LOCK, "lock", "[waiting: lock]"),
@@ -103,6 +107,8 @@ const ROWS: [Row; 14] = [
     (Wait::StopTheWorld, WaitReason::STOP_THE_WORLD, "stop-the-world", "[waiting: stop-the-world]"),
     OTHER,
     (Wait::Stopped, WaitReason::STOPPED, "stopped", "[stopped]"),
+    (Wait::Await, WaitReason::AWAIT, "await", "[waiting: await]"),
+    (Wait::EventLoop, WaitReason::EVENT_LOOP, "event loop", "[waiting: event loop]"),
 ];
 
 /// Stands for all numbers that are not known too.

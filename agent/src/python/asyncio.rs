@@ -55,6 +55,20 @@ pub struct AsyncioOffsets {
 }
 
 impl AsyncioOffsets {
+    /// Where a task has the future that it awaits, `task_fut_waiter`: before its coroutine, which no section says;
+    /// [`None`] where there is no room for it.
+    pub(super) fn awaited_future(&self) -> Option<u64> {
+        let before = self.coroutine.checked_sub(8)?;
+        (before > self.is_task.max(self.awaited_by_is_set)).then_some(before)
+    }
+
+    /// Where a future has its state, `fut_state`: four bytes between two fields that the section names; [`None`] where they
+    /// are not so far apart.
+    pub(super) fn future_state(&self) -> Option<u64> {
+        let state = self.awaited_by.checked_add(8)?;
+        (self.is_task == state.checked_add(4)?).then_some(state)
+    }
+
     /// Takes them out of the section's words; [`None`] where one is implausible.
     #[must_use]
     pub fn new(words: &[u64; WORDS]) -> Option<Self> {

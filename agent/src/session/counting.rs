@@ -162,7 +162,7 @@ impl Counting {
             self.traced_times.note(sample);
             self.windows.add_sample(sample);
         }
-        for sample in &batch.gil_held {
+        for sample in batch.gil_held.iter().chain(&batch.tasks) {
             self.windows.add_sample(sample);
         }
         for sample in &batch.traced_waits {

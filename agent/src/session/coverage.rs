@@ -1,4 +1,4 @@
-//! Of which processes probes record nothing, and why: it is said at the end of a capture, as a program may be started
+//! Of which processes nothing is recorded, by probes or of their tasks, and why: it is said at the end of a capture, as a program may be started
 //! by a shell, and load its interpreter late.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -31,7 +31,7 @@ pub(super) struct Coverage {
 }
 
 impl Coverage {
-    /// A process has a probe.
+    /// A process is recorded.
     pub(super) fn add_recorded(&mut self, process: &profile::Process) {
         self.missing.remove(&process.pid);
         if self.recorded.is_none() {
@@ -39,7 +39,7 @@ impl Coverage {
         }
     }
 
-    /// A process has none, as things are now; the reason is [`None`] where it has been said.
+    /// A process is not, as things are now; the reason is [`None`] where it has been said.
     pub(super) fn add_missing(&mut self, pid: u32, reason: Option<String>) {
         if self.missing.len() < MAX_PROCESSES || self.missing.contains_key(&pid) {
             self.missing.insert(pid, reason);
@@ -93,7 +93,9 @@ impl Coverage {
 
     /// Has a profile say what is missing. Without samples it is about a process that could have had some.
     pub(super) fn complete(&self, profile: &mut Profile) {
-        profile.losses.unprobed = self.missing();
+        if profile.kind.is_of_probe() {
+            profile.losses.unprobed = self.missing();
+        }
         profile.losses.own_allocators = self.own_allocators.len() as u64;
         if let (true, Some(process)) = (profile.samples.is_empty(), &self.recorded) {
             profile.processes = vec![process.clone()];

@@ -118,7 +118,7 @@ use crate::{
     symbolize::{Haste, NativeSymbolizer},
     targets::{discovery::Discovery, launch::Program},
     text::with_causes,
-    threads::{self, GilLocations, Passes, StackRest, UnfinishedStacks},
+    threads::{self, Passes, ProcessLocations, StackRest, UnfinishedStacks},
 };
 
 /// How often the session looks after what no event announces.
@@ -141,7 +141,7 @@ pub struct Session {
     passes: Option<Box<Passes>>,
     pass_settings: threads::Settings,
     /// For the passes.
-    gil_locations: GilLocations,
+    process_locations: ProcessLocations,
     /// [`None`] before sampling starts, and where exceptions are not recorded.
     raises: Option<Box<Raises>>,
     /// For that.
@@ -239,7 +239,7 @@ impl Session {
             drain,
             passes: None,
             pass_settings,
-            gil_locations: GilLocations::default(),
+            process_locations: ProcessLocations::default(),
             raises: None,
             raise_sites,
             allocations: None,
@@ -336,9 +336,9 @@ impl Session {
         if let Some(maps) = self.bpf.take_pass_maps() {
             let settings = self.pass_settings.clone();
             let batches = self.drain.batches();
-            let gils = self.gil_locations.clone();
+            let locations = self.process_locations.clone();
             let workers = self.examinations.workers.clone();
-            let passes = Passes::start(settings, maps, gils, workers, batches)?;
+            let passes = Passes::start(settings, maps, locations, workers, batches)?;
             self.passes = Some(Box::new(passes));
         }
         Ok(began)

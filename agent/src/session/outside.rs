@@ -30,7 +30,7 @@ use crate::{
     process,
     profile::Profile,
     targets::examiner::Finding,
-    threads::{self, GilLocations, OutsideProcesses, Passes, Snapshot},
+    threads::{self, OutsideProcesses, Passes, ProcessLocation, ProcessLocations, Snapshot},
 };
 
 /// Most bytes of records of a snapshot: code objects, stacks and names.
@@ -69,13 +69,17 @@ impl OutsideSession {
             let descendants = examine_descendants(examinations, &found).await;
             found.extend(descendants);
         }
-        let gils = GilLocations::default();
+        let locations = ProcessLocations::default();
         let mut processes = OutsideProcesses::default();
         let mut profiles = Profiles::new(None, examinations.executables.clone());
         for finding in found {
             let interpreter = finding.interpreter.as_ref().ok();
             if let Some(interpreter) = interpreter {
-                gils.set(finding.process.pid, interpreter.gil);
+                let location = ProcessLocation {
+                    gil: interpreter.gil,
+                    tasks: None,
+                };
+                locations.set(finding.process.pid, location);
             }
             processes.add(finding.opened, interpreter.map(|it| &**it));
             observer.on_process(
@@ -96,7 +100,7 @@ impl OutsideSession {
         };
         let began = Began::now();
         let workers = examinations.workers.clone();
-        let passes = Passes::start(pass_settings, processes, gils, workers, move |batch| {
+        let passes = Passes::start(pass_settings, processes, locations, workers, move |batch| {
             let mut into = Received::default();
             let mut received = lock(&shared);
             received.counting.receive_batch(&batch, &mut into);

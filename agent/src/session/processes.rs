@@ -29,11 +29,15 @@ use crate::{
     bpf::{self, InterpreterLocation},
     process::{self, Descendant},
     profile,
-    python::Interpreter,
+    python::{
+        Interpreter,
+        remote::tasks::{TaskLocation, TasksError},
+    },
     targets::{
         discovery::{Examination, Step, Validity},
         examiner::Finding,
     },
+    threads::ProcessLocation,
     workers::{Lane, Subject},
 };
 
@@ -123,7 +127,7 @@ impl Session {
     /// Has all that is known of the program of a process hold for one that was forked from it.
     fn copy_program(&mut self, pid: u32, original: u32) {
         self.examinations.executables.add_forked(pid, original);
-        self.gil_locations.copy(pid, original);
+        self.process_locations.copy(pid, original);
         self.raise_sites.copy(pid, original);
         self.bpf.copy_allocator(pid, original);
         if !self.allocation_sites.copy(pid, original) {
@@ -137,7 +141,7 @@ impl Session {
     /// Forgets the program that a process has run.
     pub(super) fn forget_program(&mut self, pid: u32) {
         self.earlier.remove(&pid);
-        self.gil_locations.remove(pid);
+        self.process_locations.remove(pid);
         self.raise_sites.remove(pid);
         self.bpf.set_allocator(pid, None);
         self.allocation_sites.remove(pid);
@@ -265,7 +269,13 @@ impl Session {
                 layout: interpreter.layout,
                 tasks: interpreter.running_task(),
             };
-            self.gil_locations.set(pid, interpreter.gil);
+            let tasks = TaskLocation::of(interpreter);
+            self.cover_tasks(&finding.process, tasks.as_ref().err());
+            let location = ProcessLocation {
+                gil: interpreter.gil,
+                tasks: tasks.ok(),
+            };
+            self.process_locations.set(pid, location);
             if self.kinds.iter().any(|kind| kind.is_about_exceptions()) {
                 self.add_raise_site(&finding.process, interpreter);
             }
@@ -319,6 +329,17 @@ impl Session {
         }
     }
 
+    /// Notes whether a process has tasks, where they are wanted, and why not.
+    fn cover_tasks(&mut self, process: &profile::Process, error: Option<&TasksError>) {
+        if !self.kinds.iter().any(|kind| kind.is_about_tasks()) {
+            return;
+        }
+        self.cover(ProfileKind::TASKS, |coverage| match error {
+            None => coverage.add_recorded(process),
+            Some(error) => coverage.add_missing(process.pid, Some(error.to_string())),
+        });
+    }
+
     /// Has allocations of a process recorded.
     fn add_allocation_sites(&mut self, process: &profile::Process, interpreter: &Interpreter) {
         let pid = process.pid;
@@ -366,7 +387,7 @@ impl Session {
             return;
         };
         for kind in self.kinds.clone() {
-            if kind.is_of_probe() {
+            if kind.found_in_some().is_some() {
                 let reason = error.to_string();
                 self.cover(kind.number, |coverage| {
                     coverage.add_missing(pid, Some(reason));
@@ -393,7 +414,8 @@ impl Session {
     pub(super) fn take_coverage(&mut self) -> HashMap<ProfileKind, Coverage> {
         let coverage = std::mem::take(&mut self.coverage);
         for kind in &self.kinds {
-            if let (Some(what), Some(coverage)) = (kind.probed(), coverage.get(&kind.number)) {
+            if let (Some(what), Some(coverage)) = (kind.found_in_some(), coverage.get(&kind.number))
+            {
                 coverage.say(what);
             }
         }

@@ -203,7 +203,7 @@ impl Profiles {
             losses.lost_samples += counters.get(Counter::LOST_ALLOCATIONS);
             losses.refused_announcements = counters.get(Counter::REFUSED_ANNOUNCEMENTS);
         }
-        if about.kind.is_of_passes() {
+        if about.kind.needs_stacks_of_passes() {
             losses.switch_ms = milliseconds(counters.get(Counter::SWITCH_NS));
             losses.waits = wait_totals(counters);
             losses.lost_samples += counters.get(Counter::LOST_WAITS);

@@ -4,7 +4,7 @@ use super::{counting::Counting, scope::Scope, unwind_tables::LargeTables};
 use crate::{
     bpf::LoadOptions,
     profile::{CPU, Kind, Periods, RecordedExceptions},
-    threads::{self, LockNaming, TracedWaits, WaitRecords, reason::wait_classes},
+    threads::{self, LockNaming, Reads, TracedWaits, WaitRecords, reason::wait_classes},
 };
 
 /// How to sample.
@@ -26,7 +26,7 @@ pub struct Settings {
     pub wait_identities: bool,
     /// What is wanted of waits besides samples.
     pub records: WaitRecords,
-    /// Whether context switches are traced, so that short waits are exact; only with kinds of passes.
+    /// Whether context switches are traced, so that short waits are exact; only with kinds of passes over threads.
     pub trace_switches: bool,
     /// Which exceptions are recorded.
     pub exceptions: RecordedExceptions,
@@ -59,11 +59,16 @@ fn lock_naming(settings: &Settings) -> Option<LockNaming> {
 
 /// How passes over threads are made.
 pub(super) fn passes_of(settings: &Settings, hash_seed: u64) -> threads::Settings {
+    let has = |is_of: fn(&Kind) -> bool| settings.kinds.iter().any(|kind| is_of(kind));
     threads::Settings {
         period: settings.periods.passes,
         hash_seed,
         with_native: settings.native,
-        with_gil: settings.kinds.iter().any(|kind| kind.is_about_gil()),
+        reads: Reads {
+            stacks: has(Kind::needs_stacks_of_passes),
+            gil: has(Kind::is_about_gil),
+            tasks: has(Kind::is_about_tasks),
+        },
         locks: lock_naming(settings),
         traced: settings.trace_switches.then(TracedWaits::default),
         records: settings.records.clone(),
@@ -125,12 +130,12 @@ pub(super) fn continues_walks(settings: &Settings) -> bool {
     settings.native && settings.records.snapshot.is_none()
 }
 
-/// The kinds whose samples are to be taken from the start: passes need to know where threads run.
+/// The kinds whose samples are to be taken from the start: passes need to know where threads run, of which they read stacks.
 fn sampled_kinds(settings: &Settings) -> Vec<&'static Kind> {
     let kinds = &settings.kinds;
     let mut sampled = kinds.clone();
     if settings.records.snapshot.is_none()
-        && kinds.iter().any(|kind| kind.is_of_passes())
+        && kinds.iter().any(|kind| kind.needs_stacks_of_passes())
         && !kinds.iter().any(|kind| kind.is_cpu())
     {
         sampled.push(&CPU);

@@ -39,6 +39,8 @@ pub struct Batch {
     pub gil_held: Vec<Sample>,
     /// Threads that hold the GIL, and run or could.
     pub holding: Vec<RunningThread>,
+    /// Samples of the kind *tasks*.
+    pub tasks: Vec<Sample>,
     /// Threads that wait for locks.
     pub lock_waits: Vec<LockWaitSample>,
     /// Threads that wait for the GIL while its holder runs.

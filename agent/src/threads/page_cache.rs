@@ -57,6 +57,11 @@ impl PageCache {
         }
     }
 
+    /// The number of the page with this address.
+    pub(super) fn page_of(address: UserAddr) -> u64 {
+        address.0 / PAGE as u64
+    }
+
     /// Whether the program still runs that did when it was opened.
     pub(super) fn is_alive(&self) -> bool {
         self.process.is_same_program()
@@ -71,6 +76,16 @@ impl PageCache {
     pub(super) fn clear(&self) {
         self.pages.borrow_mut().clear();
         self.is_frozen.set(false);
+    }
+
+    /// Forgets the pages with these addresses, and the ones behind them.
+    pub(super) fn forget(&self, addresses: &[UserAddr]) {
+        let mut pages = self.pages.borrow_mut();
+        for address in addresses {
+            let number = Self::page_of(*address);
+            pages.remove(&number);
+            pages.remove(&number.wrapping_add(1));
+        }
     }
 
     /// Begins to note which pages are wanted.
@@ -237,6 +252,20 @@ mod tests {
         pages.prefetch(vec![0]);
         let first = UserAddr(all[0] * PAGE as u64);
         assert_eq!(pages.word(first), Ok(u64::from_ne_bytes([8; 8])));
+    }
+
+    #[test]
+    fn some_pages_can_be_read_again() {
+        let mut bytes = vec![7_u8; 4 * PAGE];
+        let pages = PageCache::new(Process::open(std::process::id()).unwrap());
+        let at = |page: usize| UserAddr((bytes.as_ptr().addr() + page * PAGE) as u64 / 8 * 8);
+        let all = [at(0), at(1), at(2)];
+        let word = |address: UserAddr| pages.word(address).unwrap().to_ne_bytes()[0];
+        assert_eq!(all.map(word), [7; 3]);
+        bytes.fill(8);
+        pages.forget(&all[1..2]);
+        pages.forget(&[UserAddr(u64::MAX)]);
+        assert_eq!(all.map(word), [7, 8, 8]);
     }
 
     #[test]

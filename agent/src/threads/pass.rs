@@ -13,6 +13,7 @@ mod away;
 mod changed;
 mod gil_waits;
 mod lock_notes;
+mod owed_time;
 mod processes;
 mod proof;
 mod put_off;
@@ -20,6 +21,7 @@ mod reading;
 mod resting;
 mod resting_threads;
 mod samples;
+mod tasks;
 mod traced;
 
 use std::{
@@ -31,7 +33,7 @@ use std::{
 
 use agent_common::{limits::MAX_KNOWN_THREADS, visit::ThreadVisit};
 
-use self::{away::Traced, changed::Changed, resting_threads::RestingThreads};
+use self::{away::Traced, changed::Changed, owed_time::OwedTime, resting_threads::RestingThreads};
 use super::{
     batch::{Batch, PassTime},
     deadlocks::{Entered, LockWaiter},
@@ -39,7 +41,7 @@ use super::{
     known_thread::{KnownThread, did_not_run},
     locks::LockNaming,
     process::VisitedProcess,
-    settings::{Settings, WaitRecords},
+    settings::{Reads, Settings, WaitRecords},
     shared::{GivenUp, Shared},
     walker::Walker,
 };
@@ -89,8 +91,9 @@ pub(super) struct Passer {
     visited: usize,
     /// Stacks that are read before they are proved; 0 before the first pass.
     chunk: usize,
-    /// Whether it looks at who holds the GIL.
-    with_gil: bool,
+    reads: Reads,
+    /// The time of tasks of which nothing was read.
+    owed_to_tasks: OwedTime,
     /// How it names the locks for which threads wait, if it looks at them.
     locks: Option<LockNaming>,
     records: WaitRecords,
@@ -117,7 +120,8 @@ impl Passer {
             pass: 0,
             visited: 0,
             chunk: 0,
-            with_gil: settings.with_gil,
+            reads: settings.reads,
+            owed_to_tasks: OwedTime::default(),
             locks: settings.locks,
             records: settings.records.clone(),
             traced: settings.traced.clone().map(Traced::new),
@@ -158,32 +162,13 @@ impl Passer {
         for head in &heads {
             self.meet(head, time_ns);
         }
-        if !changed.is_empty() {
-            // Where there is no time for all, it is not always the same ones that have no stacks.
-            let first = fastrand::usize(..changed.len());
-            changed.rotate_left(first);
-        }
         self.shared.status.add_visits(visits);
-        let deadline = Instant::now() + self.time_limit(elapsed_ns);
-        self.read_stacks(&changed, deadline)?;
-        let is_moment = self.is_moment();
-        for head in &heads {
-            if let Some(known) = self.threads.get_mut(&head.tid) {
-                known.show(head, elapsed_ns, is_moment);
-            }
+        if self.reads.stacks {
+            self.sample_threads(&heads, changed, time_ns, elapsed_ns)?;
         }
-        let waits = self.take_traced(&heads, time_ns)?;
-        let holders = if self.with_gil {
-            self.gil_holders(&heads, &waits, deadline)?
-        } else {
-            GilHolders::default()
-        };
-        for head in &heads {
-            self.add_sample(head, &holders, time_ns, elapsed_ns);
+        if self.reads.tasks {
+            self.sample_tasks(time_ns, elapsed_ns)?;
         }
-        self.add_traced(&waits, &holders);
-        self.add_holders(&holders, time_ns, elapsed_ns);
-        self.find_deadlocks(&heads, deadline)?;
         for process in self.processes.values() {
             // They are read anew in the next pass.
             process.memory.clear();
@@ -194,6 +179,41 @@ impl Passer {
             elapsed_ns,
         });
         Ok(())
+    }
+
+    /// Reads the stacks of the threads that have `changed`, and adds the samples of all.
+    fn sample_threads(
+        &mut self,
+        heads: &[ThreadVisit],
+        mut changed: Vec<Changed>,
+        time_ns: u64,
+        elapsed_ns: u64,
+    ) -> Result<(), PassError> {
+        if !changed.is_empty() {
+            // Where there is no time for all, it is not always the same ones that have no stacks.
+            let first = fastrand::usize(..changed.len());
+            changed.rotate_left(first);
+        }
+        let deadline = Instant::now() + self.time_limit(elapsed_ns);
+        self.read_stacks(&changed, deadline)?;
+        let is_moment = self.is_moment();
+        for head in heads {
+            if let Some(known) = self.threads.get_mut(&head.tid) {
+                known.show(head, elapsed_ns, is_moment);
+            }
+        }
+        let waits = self.take_traced(heads, time_ns)?;
+        let holders = if self.reads.gil {
+            self.gil_holders(heads, &waits, deadline)?
+        } else {
+            GilHolders::default()
+        };
+        for head in heads {
+            self.add_sample(head, &holders, time_ns, elapsed_ns);
+        }
+        self.add_traced(&waits, &holders);
+        self.add_holders(&holders, time_ns, elapsed_ns);
+        self.find_deadlocks(heads, deadline)
     }
 
     /// Has all sent again that the receivers may have forgotten.

@@ -18,8 +18,8 @@ use tracing::{debug, error, info};
 
 use super::{
     batch::Batch,
-    gil_locations::GilLocations,
     pass::{PassError, Passer},
+    process_locations::ProcessLocations,
     settings::Settings,
     shared::Shared,
     snapshot_passes,
@@ -75,11 +75,16 @@ impl Passes {
     pub fn start(
         settings: Settings,
         sources: impl Into<PassSources>,
-        gils: GilLocations,
+        locations: ProcessLocations,
         workers: Workers,
         send: impl Fn(Batch) + Send + Sync + 'static,
     ) -> Result<Self> {
-        let shared = Arc::new(Shared::new(sources.into(), gils, workers, Box::new(send)));
+        let shared = Arc::new(Shared::new(
+            sources.into(),
+            locations,
+            workers,
+            Box::new(send),
+        ));
         let mut passes = Self {
             settings,
             shared,

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    mem,
     time::{Duration, Instant},
 };
 
@@ -17,9 +18,9 @@ use agent_common::{
 use super::{
     code::ProcessCode,
     gil::HolderPointer,
-    gil_locations::GilLocations,
     locks::{FoundLock, KnownLocks, LockNaming},
     page_cache::PageCache,
+    process_locations::{ProcessLocation, ProcessLocations},
     reason::{
         Abi, SystemCall, ThreadAtRest,
         descriptors::{FileKind, FileKinds},
@@ -33,9 +34,10 @@ use super::{
 use crate::{
     process::Process,
     python::{
-        gil::{Gil, GilLocation, GilWords, MAX_GILS},
+        gil::{Gil, GilWords, MAX_GILS},
         remote::{
             EnteredLock, Lock, LockReader, LockWord, StopWait, Target, find_request, requester,
+            tasks::{SampledTasks, Sampler},
             thread_states, word_of_lock,
         },
     },
@@ -66,7 +68,7 @@ pub(super) struct VisitedProcess {
     files: Option<FileKinds>,
     /// The words of its GIL, during a pass.
     gil: Option<GilWords>,
-    gil_location: GilLocation,
+    location: ProcessLocation,
     pub(super) locks: KnownLocks,
     /// Where free-threaded interpreters note that their threads are to be stopped, by interpreter.
     requests: HashMap<u64, UserAddr>,
@@ -75,6 +77,11 @@ pub(super) struct VisitedProcess {
     /// What the maps said of it.
     tracked: TrackedProcess,
     states: ThreadStates,
+    /// The pages from which the lists of its tasks were read the last time, and their stacks.
+    list_pages: Vec<u64>,
+    stack_pages: Vec<u64>,
+    /// How many times in a row not all of its tasks were found.
+    pub(super) cut_tasks: u32,
     /// The last pass that visited a thread of it.
     pub(super) pass: u64,
 }
@@ -84,14 +91,14 @@ impl VisitedProcess {
     pub(super) fn open(
         tgid: u32,
         maps: &Lookups,
-        gils: &GilLocations,
+        locations: &ProcessLocations,
         locks: LockNaming,
     ) -> Option<Self> {
         let opened = Process::open(tgid).ok()?;
         let mut process = Self {
             files: FileKinds::open(&opened).ok(),
             gil: None,
-            gil_location: GilLocation::default(),
+            location: ProcessLocation::default(),
             locks: KnownLocks::new(locks),
             requests: HashMap::new(),
             next_search: None,
@@ -101,14 +108,22 @@ impl VisitedProcess {
             interpreter: None,
             tracked: TrackedProcess::default(),
             states: ThreadStates::default(),
+            list_pages: Vec::new(),
+            stack_pages: Vec::new(),
+            cut_tasks: 0,
             pass: 0,
         };
-        process.update(tgid, maps, gils).then_some(process)
+        process.update(tgid, maps, locations).then_some(process)
     }
 
     /// Takes over what the maps say of the process; [`false`] where it runs another program than when
     /// it was opened.
-    pub(super) fn update(&mut self, tgid: u32, maps: &Lookups, gils: &GilLocations) -> bool {
+    pub(super) fn update(
+        &mut self,
+        tgid: u32,
+        maps: &Lookups,
+        locations: &ProcessLocations,
+    ) -> bool {
         if !self.memory.is_alive() {
             return false;
         }
@@ -118,7 +133,7 @@ impl VisitedProcess {
         self.symbols.note(&state);
         self.memory.clear();
         self.gil = None;
-        self.gil_location = gils.get(tgid);
+        self.location = locations.get(tgid);
         if let Some(files) = &mut self.files {
             files.begin_pass();
         }
@@ -304,18 +319,56 @@ impl VisitedProcess {
 
     fn gil_words(&mut self) -> &GilWords {
         self.gil
-            .get_or_insert_with(|| self.gil_location.words(&self.memory))
+            .get_or_insert_with(|| self.location.gil.words(&self.memory))
     }
 
     /// Who holds a GIL, by `pthread_self()`.
     pub(super) fn holder_with(&self, thread_id: u64) -> HolderPointer {
-        let distance = self.tracked.thread_pointer_distance;
-        HolderPointer::Thread(thread_id.wrapping_add(distance))
+        HolderPointer::Thread(self.thread_pointer(thread_id))
+    }
+
+    /// The thread pointer of a thread with this `pthread_self()`.
+    pub(super) fn thread_pointer(&self, thread_id: u64) -> u64 {
+        thread_id.wrapping_add(self.tracked.thread_pointer_distance)
     }
 
     /// `pthread_self()` of a thread with this thread pointer.
     pub(super) fn thread_id(&self, thread_pointer: u64) -> u64 {
         thread_pointer.wrapping_sub(self.tracked.thread_pointer_distance)
+    }
+
+    /// The stacks of some of its tasks, at most `most`; [`None`] where it has none that can be read. What there is no time
+    /// for until `deadline` is left out.
+    ///
+    /// All is mostly in the pages where it was the last time, which are copied at once: for the lists, for the first look at
+    /// the tasks and for the second one.
+    pub(super) fn tasks(&mut self, most: usize, deadline: Instant) -> Option<SampledTasks> {
+        let location = self.location.tasks?;
+        let target = target_of(self.interpreter.as_ref()?);
+        let memory = &self.memory;
+        let copy = |pages: Vec<u64>| {
+            memory.clear();
+            memory.prefetch(pages);
+            memory.begin_walk();
+        };
+        copy(mem::take(&mut self.list_pages));
+        let mut tasks = Sampler::new(memory, &target, location).ok()?;
+        let now = Instant::now();
+        let quarter = deadline.saturating_duration_since(now) / 4;
+        let refresh = |addresses: &[UserAddr]| memory.forget(addresses);
+        let chosen = tasks.choose(most, now + 2 * quarter, refresh);
+        self.list_pages = memory.wanted().0;
+
+        let mut pages: Vec<u64> = chosen.addresses().map(PageCache::page_of).collect();
+        if chosen.addresses().count() < most {
+            // The same tasks as before.
+            pages.append(&mut self.stack_pages);
+        }
+        copy(pages);
+        let looked = tasks.look(chosen, now + 3 * quarter);
+        self.stack_pages = memory.wanted().0;
+        copy(self.stack_pages.clone());
+        Some(tasks.prove(looked, deadline))
     }
 
     /// Reads the states of a thread where they are not known, if that is due, or those that are known `is_stale`: they
@@ -327,11 +380,7 @@ impl VisitedProcess {
         if self.memory.is_snapshot() {
             return StatesKnown::Now;
         }
-        let target = Target {
-            interpreters_head: interpreter.head,
-            gil_holder: None,
-            layout: interpreter.layout,
-        };
+        let target = target_of(interpreter);
         self.states.update(owner, is_stale, || {
             let states = thread_states(&self.memory, &target).ok()?;
             Some(states.into_iter().collect())
@@ -374,6 +423,14 @@ pub(super) fn system_call(registers: &Registers) -> Option<SystemCall> {
         number,
         arguments,
     })
+}
+
+fn target_of(interpreter: &Interpreter) -> Target {
+    Target {
+        interpreters_head: interpreter.head,
+        gil_holder: None,
+        layout: interpreter.layout,
+    }
 }
 
 fn interpreter(tracked: &TrackedProcess, layout: Option<Layout>) -> Option<Interpreter> {

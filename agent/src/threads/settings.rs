@@ -16,14 +16,25 @@ pub struct Settings {
     pub hash_seed: u64,
     /// Whether native and kernel frames are read.
     pub with_native: bool,
-    /// Whether to look at who holds the GIL.
-    pub with_gil: bool,
+    /// What they read.
+    pub reads: Reads,
     /// How to name the locks for which threads wait, if they are looked at.
     pub locks: Option<LockNaming>,
     /// Has the sampled waits, if context switches are traced.
     pub traced: Option<TracedWaits>,
     /// What is wanted besides samples.
     pub records: WaitRecords,
+}
+
+/// What passes read.
+#[derive(Clone, Copy, Debug)]
+pub struct Reads {
+    /// The stacks of threads, and what they wait for.
+    pub stacks: bool,
+    /// Who holds the GIL.
+    pub gil: bool,
+    /// The tasks of asyncio.
+    pub tasks: bool,
 }
 
 /// What passes find out besides samples, for those who want it.

@@ -13,7 +13,7 @@ use std::{
 
 use super::{
     batch::Batch,
-    gil_locations::GilLocations,
+    process_locations::ProcessLocations,
     sources::{Lookups, PassSources, Visits},
     status::PassStatus,
 };
@@ -28,7 +28,7 @@ pub(super) struct Shared {
     /// Waits for locks whose ends are recorded, if any are.
     lock_waits: Option<Mutex<LockWaits>>,
     pub(super) maps: Lookups,
-    pub(super) gils: GilLocations,
+    pub(super) locations: ProcessLocations,
     pub(super) workers: Workers,
     pub(super) status: PassStatus,
     /// When the session ends, if that is known.
@@ -51,7 +51,7 @@ pub(super) struct GivenUp;
 impl Shared {
     pub(super) fn new(
         sources: PassSources,
-        gils: GilLocations,
+        locations: ProcessLocations,
         workers: Workers,
         send: Box<dyn Fn(Batch) + Send + Sync>,
     ) -> Self {
@@ -59,7 +59,7 @@ impl Shared {
             visits: Mutex::new(sources.visits),
             lock_waits: sources.lock_waits.map(Mutex::new),
             maps: sources.maps,
-            gils,
+            locations,
             workers,
             status: PassStatus::default(),
             end: OnceLock::new(),

@@ -17,6 +17,8 @@ pub struct PassStatus {
     pub unproved: AtomicU64,
     /// Waits for locks of which it cannot be recorded who ends them.
     pub unrecorded: AtomicU64,
+    /// Times that a process had more tasks of asyncio than could be found in time.
+    pub cut_tasks: AtomicU64,
     /// Records of traced context switches that found no room before a pass looked at them.
     pub dropped_waits: AtomicU64,
     /// Periods that no pass was made in because the one before took too long.
@@ -36,6 +38,10 @@ impl PassStatus {
 
     pub(super) fn add_read(&self) {
         self.reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_cut_tasks(&self) {
+        self.cut_tasks.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn add_unrecorded(&self) {

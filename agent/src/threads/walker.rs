@@ -9,12 +9,12 @@ use agent_common::{
     memory::{UserAddr, UserMemory},
     native::{CodeLookup, NativeOutcome, NativeWalk, PythonFrames, Registers, UnwindNative},
     python::{
-        CodeObjectRecord, PythonOutcome, PythonWalk, ThreadWalk, UnwindPython, WalkPosition,
-        collects_garbage, gil_holder, read_running_task,
+        CodeObjectRecord, PythonOutcome, PythonWalk, SymbolLookup as _, ThreadWalk, UnwindPython,
+        WalkPosition, collects_garbage, gil_holder, read_running_task, read_task,
     },
     record::{
-        MemoryType, NativeUnwindStatus, ProfileKind, PythonUnwindStatus, Sample, TaskName,
-        WaitReason,
+        Frame, FrameKind, MemoryType, NativeUnwindStatus, ProfileKind, PythonUnwindStatus, Sample,
+        TaskName, WaitReason,
     },
     scratch::Scratch,
 };
@@ -25,6 +25,7 @@ use super::{
     batch::Batch,
     symbols::{Describer, KnownCode},
 };
+use crate::python::remote::tasks::TaskStack;
 
 /// The interpreter of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,13 @@ pub(super) struct StackRecords {
 }
 
 impl StackRecords {
+    /// Has the name of a task, which has this hash, 0 for none.
+    fn set_task(&mut self, hash: u64, name: &TaskName) {
+        if hash != 0 {
+            name.as_bytes().clone_into(&mut self.task);
+        }
+    }
+
     /// Adds the records to a batch unless they were sent before.
     pub(super) fn send(&self, walked: &Walked, batch: &mut Batch) {
         for (hash, record) in [
@@ -238,9 +246,97 @@ impl Walker {
             walked.holds_gil,
             |holder| is_own(source, holder),
         );
+        if self.finish_python(
+            source.memory,
+            interpreter,
+            symbols,
+            batch,
+            &mut walked,
+            records,
+        ) {
+            let mut name = TaskName::NONE;
+            walked.task = read_running_task(
+                source.memory,
+                &mut self.scratch,
+                &interpreter.layout,
+                interpreter.tasks,
+                source.states[0].address,
+                self.seed,
+                &mut name,
+            );
+            records.set_task(walked.task, &name);
+        }
+        walked.root_symbol = self.python.stack.root_symbol();
+        walked.root = self.python.root();
+        walked
+    }
+
+    /// The stack of a task.
+    pub(super) fn walk_task<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        interpreter: &Interpreter,
+        task: &TaskStack,
+        symbols: &mut KnownCode,
+        batch: &mut Batch,
+    ) -> (Walked, StackRecords) {
+        let mut records = StackRecords::default();
+        let mut walked = Walked::UNPROVED;
+        let layout = &interpreter.layout;
+        if let Some(frames) = &task.frames {
+            self.python.stack.clear();
+            for frame in frames {
+                let symbol = symbols.symbol(memory, &mut self.scratch, layout, frame.code);
+                let (offset, is_coroutine) = (frame.instruction_offset, frame.is_coroutine);
+                let frame = Frame::of_code(frame.code, symbol, offset, is_coroutine);
+                if frame.kind != FrameKind::HIDDEN {
+                    self.python.stack.push_frame(frame);
+                }
+            }
+            self.finish_python(
+                memory,
+                interpreter,
+                symbols,
+                batch,
+                &mut walked,
+                &mut records,
+            );
+            walked.python_status = if task.is_cut {
+                PythonUnwindStatus::INNER_UNKNOWN
+            } else {
+                PythonUnwindStatus::COMPLETE
+            };
+        }
+        if let Some(address) = task.address {
+            let mut name = TaskName::NONE;
+            walked.task = read_task(
+                memory,
+                &mut self.scratch,
+                layout,
+                interpreter.tasks,
+                address,
+                self.seed,
+                &mut name,
+            );
+            records.set_task(walked.task, &name);
+        }
+        (walked, records)
+    }
+
+    /// Describes the code objects of the frames that were found, and makes the record of their stack; [`false`] where there
+    /// are none.
+    fn finish_python<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        interpreter: &Interpreter,
+        symbols: &mut KnownCode,
+        batch: &mut Batch,
+        walked: &mut Walked,
+        records: &mut StackRecords,
+    ) -> bool {
         let stack = &self.python.stack;
         let mut describer = Describer {
-            memory: source.memory,
+            memory,
             scratch: &mut self.scratch,
             layout: &interpreter.layout,
             record: &mut self.record,
@@ -256,28 +352,14 @@ impl Walker {
             (hash, is_unresolved) = self.python.stack.hash_frame(nth, shape, hash, find);
             walked.is_whole &= !is_unresolved;
         }
-        if shape.frame_count != 0 {
-            let hash = hash.finish();
-            self.python.stack.finish_record(shape, hash);
-            walked.stack = hash;
-            self.python.stack.record().clone_into(&mut records.python);
-            let mut name = TaskName::NONE;
-            walked.task = read_running_task(
-                source.memory,
-                &mut self.scratch,
-                &interpreter.layout,
-                interpreter.tasks,
-                source.states[0].address,
-                self.seed,
-                &mut name,
-            );
-            if walked.task != 0 {
-                name.as_bytes().clone_into(&mut records.task);
-            }
+        if shape.frame_count == 0 {
+            return false;
         }
-        walked.root_symbol = self.python.stack.root_symbol();
-        walked.root = self.python.root();
-        walked
+        let hash = hash.finish();
+        self.python.stack.finish_record(shape, hash);
+        walked.stack = hash;
+        self.python.stack.record().clone_into(&mut records.python);
+        true
     }
 
     fn walk_native<M: UserMemory, C: CodeLookup>(

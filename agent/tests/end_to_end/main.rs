@@ -79,6 +79,7 @@ mod speedscope;
 mod stopped_threads;
 mod strict;
 mod target;
+mod task_time;
 mod tasks;
 mod terminal;
 mod threads;

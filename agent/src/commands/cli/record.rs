@@ -42,6 +42,10 @@ const IDLE_THREADS: Subject = Subject {
     about: "threads that wait for work",
     advice: "add an event that has them, as in --event wall",
 };
+const THREADS: Subject = Subject {
+    about: "threads",
+    advice: "add an event of threads, as in --event cpu",
+};
 const EXCEPTIONS: Subject = Subject {
     about: "exceptions",
     advice: "add --event exceptions",
@@ -219,14 +223,15 @@ pub(super) struct RecordFlags {
 
 impl RecordFlags {
     /// What becomes of flags that not all captures have a use for.
-    fn uses(&self) -> [Use; 5] {
+    fn uses(&self) -> [Use; 7] {
         let has = |is_of: fn(&Kind) -> bool| self.event.iter().any(|kind| is_of(kind));
         [
             Use::of(&TIME, has(|kind| kind.period == Period::Rate))
                 .flag("--rate", self.rate.is_some()),
-            Use::of(&WAITS, has(Kind::is_of_passes))
-                .flag("--wait-rate", self.wait_rate.is_some())
+            Use::of(&WAITS, has(Kind::is_of_passes)).flag("--wait-rate", self.wait_rate.is_some()),
+            Use::of(&WAITS, has(Kind::needs_stacks_of_passes))
                 .flag("--trace-switches", self.trace_switches),
+            Use::of(&THREADS, has(|kind| !kind.is_about_tasks())).flag("--gil", self.gil),
             Use::of(&IDLE_THREADS, has(Kind::has_idle_threads)).flag("--idle", self.idle),
             Use::of(&EXCEPTIONS, has(Kind::is_about_exceptions))
                 .flag("--all-exceptions", self.all_exceptions),

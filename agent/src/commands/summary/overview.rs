@@ -124,7 +124,9 @@ fn running(profile: &Profile) -> Option<Line> {
         Some(format!("{name} {}", share(value, total)))
     });
     let mut codes: Vec<_> = codes.collect();
-    let (label, mut head) = if kind.is_foreign() || !kind.is_time_of_thread() {
+    let (label, mut head) = if kind.is_about_tasks() {
+        ("running", kind.unit.text(total))
+    } else if kind.is_foreign() || !kind.is_time_of_thread() {
         ("code", String::new())
     } else {
         let busy = of_duration(profile, total).map(|busy| format!("{busy} of a core"));

@@ -111,7 +111,7 @@ impl<'a> Summary<'a> {
                 formatter,
                 "{subject}: no samples, those of these {duration:.1} s were lost."
             )
-        } else if let Some(what) = kind.probed() {
+        } else if let Some(what) = kind.found_in_some() {
             let text = self.unprobed_text(what);
             writeln!(formatter, "{subject}: no samples{text}")
         } else {

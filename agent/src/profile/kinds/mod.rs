@@ -19,6 +19,7 @@ pub mod off_cpu;
 pub mod page_faults;
 pub mod peak;
 pub mod run_queue;
+pub mod tasks;
 pub mod wall;
 
 pub use self::{
@@ -41,6 +42,7 @@ impl Kind {
         &gil_held::KIND,
         &lock::KIND,
         &lock_release::KIND,
+        &tasks::KIND,
         &page_faults::KIND,
         &major_faults::KIND,
         &growth::KIND,

@@ -21,7 +21,7 @@ impl Passer {
     pub(super) fn open_process(&mut self, tgid: u32) -> Option<()> {
         let Shared {
             maps,
-            gils,
+            locations,
             workers,
             ..
         } = &*self.shared;
@@ -35,8 +35,8 @@ impl Passer {
         } else {
             let locks = self.locks.unwrap_or(LockNaming::WithoutIdentities);
             match self.processes.remove(&tgid) {
-                Some(mut process) => process.update(tgid, maps, gils).then_some(process),
-                None => VisitedProcess::open(tgid, maps, gils, locks),
+                Some(mut process) => process.update(tgid, maps, locations).then_some(process),
+                None => VisitedProcess::open(tgid, maps, locations, locks),
             }
         };
         let Some(mut process) = opened else {

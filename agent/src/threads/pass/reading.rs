@@ -70,7 +70,7 @@ impl Passer {
             threads,
             batch,
             pass,
-            with_gil,
+            reads,
             locks,
             records: wanted_records,
             ..
@@ -78,7 +78,7 @@ impl Passer {
         let process = processes.get_mut(&visit.tgid)?;
         let known = threads.get(&visit.tid)?;
         process.memory.begin_walk();
-        let (reason, gil) = wait(process, changed, *with_gil, *pass);
+        let (reason, gil) = wait(process, changed, reads.gil, *pass);
         let thread_id = process.thread_id(visit.thread_pointer);
         let (stack, records, states) = walk(process, walker, shared, batch, changed);
         let (reason, gil) = if reason == WaitReason::GIL && stack.holds_gil {
@@ -108,7 +108,7 @@ impl Passer {
         });
         let (pages, is_complete) = process.memory.wanted();
         // In pages that a proof does not need.
-        let gil = match stop.filter(|_| *with_gil) {
+        let gil = match stop.filter(|_| reads.gil) {
             Some(stop) => process.stopper(stop).map(|holder| GilWait {
                 gil: Gil::Only,
                 holder,

@@ -32,7 +32,7 @@ impl RestingThreads {
     /// None yet.
     pub(super) fn new(settings: &Settings) -> Self {
         let records = &settings.records;
-        let are_single = settings.with_gil
+        let are_single = settings.reads.gil
             || settings.traced.is_some()
             || records.gil_times.is_some()
             || records.deadlocks.is_some()

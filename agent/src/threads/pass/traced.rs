@@ -120,7 +120,7 @@ impl Passer {
             sample.wait = WaitReason::STOP_THE_WORLD;
         }
         let gil =
-            (self.with_gil && sample.wait == WaitReason::GIL).then(|| match started.gil_holder {
+            (self.reads.gil && sample.wait == WaitReason::GIL).then(|| match started.gil_holder {
                 0 => HolderPointer::Nobody,
                 StartedWait::UNKNOWN_HOLDER => HolderPointer::Unknown,
                 holder => process.holder_with(holder),

@@ -56,6 +56,9 @@ const RECEIVE: Pattern = Many(&[
     ("_poll_result", "billiard/pool.py"),
 ]);
 
+/// Of a task: what it awaits.
+const AWAIT: &[WaitReason] = &[WaitReason::AWAIT];
+
 /// Every rule.
 pub(super) const RULES: &[Rule] = &[
     // Event loops.
@@ -457,6 +460,25 @@ pub(super) const RULES: &[Rule] = &[
                     "watchdog/observers/inotify_move_event_grouper.py",
                 ),
                 ("read_event", "watchdog/observers/inotify_buffer.py"),
+            ]),
+        ],
+    ),
+    // Tasks of asyncio.
+    rule(
+        AWAIT,
+        &[One(&[
+            ("get", "asyncio/queues.py"),
+            ("serve_forever", "asyncio/base_events.py"),
+        ])],
+    ),
+    // The loop that looks whether its server is to end.
+    rule(
+        AWAIT,
+        &[
+            One(&[("sleep", "asyncio/tasks.py")]),
+            One(&[
+                ("main_loop", "uvicorn/server.py"),
+                ("_run_app", "aiohttp/web.py"),
             ]),
         ],
     ),

@@ -97,13 +97,13 @@ const RECORD_FLAGS: [(&str, HasEffect); 25] = [
     ("--rate 7", |kind| kind.period == Period::Rate),
     ("--wait-rate 7", Kind::is_of_passes),
     ("--no-native", |_| true),
-    ("--gil", |_| true),
+    ("--gil", |kind| !kind.is_about_tasks()),
     ("--thread main", |_| true),
     ("--idle", |kind| {
         let events = ["wall", "off-cpu", "lock", "lock-release"];
         events.contains(&kind.name)
     }),
-    ("--trace-switches", Kind::is_of_passes),
+    ("--trace-switches", Kind::needs_stacks_of_passes),
     ("--all-exceptions", |kind| kind.name == "exceptions"),
     ("--output x.svg", |_| true),
     ("--format svg", |_| true),

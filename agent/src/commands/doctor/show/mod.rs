@@ -18,6 +18,7 @@ use crate::{
         self, Interpreter,
         inspect::Flavour,
         layouts::{LayoutSource, RejectedSource},
+        remote::tasks::TaskLocation,
     },
     text::{printable, with_causes},
 };
@@ -197,6 +198,9 @@ fn write_interpreter(formatter: &mut fmt::Formatter<'_>, python: &Interpreter) -
         line(formatter, "exceptions", text)?;
     }
     write_allocators(formatter, python)?;
+    if let Err(error) = TaskLocation::of(python) {
+        line(formatter, "tasks", &error.to_string())?;
+    }
     line(formatter, "state", initialised(python.is_initialised))?;
     for other in &python.others {
         let text = format!(

@@ -7,19 +7,21 @@
 //! New tasks are linked in before the head, and a task that is done is taken out, with null as its links.
 //!
 //! Invariants: a task is taken over if the links from and to the one before it agree, and it is a task; where a list changes,
-//! it is followed from the last node that still is in it. Steps are bounded, and no node is visited twice.
+//! it is followed from the last node that still is in it. Steps and time are bounded, and no node is visited twice.
 
-use std::collections::HashSet;
+use std::{mem, time::Instant};
 
 use agent_common::memory::{UserAddr, UserMemory};
 
-use super::{super::structure::behind, objects::Objects};
+use foldhash::{HashMap, HashSet};
 
-/// Most tasks of a process.
-pub(super) const MAX_TASKS: usize = 10_000;
+use super::{super::structure::behind, objects::Objects};
 
 /// Most steps along the lists of a process.
 const MAX_STEPS: u32 = 200_000;
+
+/// Steps after which it is looked at the time.
+const STEPS_AT_ONCE: u32 = 64;
 
 /// Steps to one node that fail before it is left out.
 const ATTEMPTS: u32 = 4;
@@ -33,8 +35,16 @@ pub(super) struct Listed {
     pub(super) thread: Option<usize>,
 }
 
+/// Which tasks are kept, where there are too many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// The first ones that are found.
+    First,
+    /// Any, each with the same chance.
+    Random,
+}
+
 /// The tasks of all lists of a process.
-#[derive(Default)]
 pub(super) struct Lists {
     pub(super) tasks: Vec<Listed>,
     /// Tasks that exceed the limit.
@@ -43,26 +53,63 @@ pub(super) struct Lists {
     pub(super) inconsistent: u64,
     /// Whether a list was not followed to its end.
     pub(super) is_cut: bool,
+    keep: Keep,
+    /// Most tasks that are kept.
+    most: usize,
+    /// When following ends.
+    deadline: Instant,
+    /// Whether the newest tasks come first.
+    is_reversed: bool,
     seen: HashSet<u64>,
     steps: u32,
 }
 
 impl Lists {
-    /// Follows the list with this head.
+    /// Without tasks yet, of which `most` are kept.
+    pub(super) fn new(keep: Keep, most: usize, deadline: Instant) -> Self {
+        Self {
+            tasks: Vec::new(),
+            more: 0,
+            inconsistent: 0,
+            is_cut: false,
+            keep,
+            most,
+            deadline,
+            // Those for which there is no time should not always be the same ones.
+            is_reversed: keep == Keep::Random && fastrand::bool(),
+            seen: HashSet::default(),
+            steps: 0,
+        }
+    }
+
+    /// All tasks that were found.
+    pub(super) fn count(&self) -> u64 {
+        self.tasks.len() as u64 + self.more
+    }
+
+    /// Follows the list with this head. `refresh` has the memory at some addresses read again.
     pub(super) fn follow<M: UserMemory>(
         &mut self,
         objects: &mut Objects<M>,
         head: UserAddr,
         thread: Option<usize>,
+        refresh: impl Fn(&[UserAddr]),
     ) {
         let node_at = objects.layout.asyncio.node;
-        let (next_at, previous_at) = (objects.layout.node_next, objects.layout.node_previous);
-        // Nodes that were in the list when they were visited.
+        let mut next_at = objects.layout.node_next;
+        let mut previous_at = objects.layout.node_previous;
+        if self.is_reversed {
+            mem::swap(&mut next_at, &mut previous_at);
+        }
+        // Nodes that were in the list when they were visited, and for each the one before it.
         let mut path = vec![head];
+        let mut before_nodes = HashMap::default();
         let mut failures = 0;
         while let Some(last) = path.last().copied() {
             self.steps += 1;
-            if self.steps > MAX_STEPS {
+            let has_no_time =
+                self.steps.is_multiple_of(STEPS_AT_ONCE) && Instant::now() >= self.deadline;
+            if self.steps > MAX_STEPS || has_no_time {
                 self.is_cut = true;
                 return;
             }
@@ -71,29 +118,44 @@ impl Lists {
                 return;
             }
             let new = next.ok().filter(|it| it.could_be_structure());
-            if let Some(node) = new {
-                if self.seen.contains(&node.0) {
-                    // A list that does not lead back to its head, or one that changes faster than it is read.
-                    self.is_cut = true;
+            let address = new.map(|node| UserAddr(node.0.wrapping_sub(node_at)));
+            if let Some((node, address)) = new.zip(address) {
+                if let Some(before) = before_nodes.get(&node) {
+                    // A new task at the address of one that has ended comes last; else the list does not lead back to
+                    // its head, or it changes faster than it is read.
+                    refresh(&[*before]);
+                    let is_same = objects.memory.word(behind(*before, next_at)) == Ok(node.0);
+                    self.is_cut |= is_same;
                     return;
                 }
-                let address = UserAddr(node.0.wrapping_sub(node_at));
                 let task = objects.task(address);
                 let previous = task.map(|task| task.word(node_at + previous_at));
                 if previous == Some(last.0) {
                     failures = 0;
-                    self.seen.insert(node.0);
                     path.push(node);
-                    self.add(Listed { address, thread });
+                    before_nodes.insert(node, last);
+                    if self.seen.insert(node.0) {
+                        self.add(Listed { address, thread });
+                    }
                     continue;
                 }
             }
-            let before = path.len().checked_sub(2).and_then(|nth| path.get(nth));
-            if let Some(before) = before
-                && objects.memory.word(behind(*before, next_at)) != Ok(last.0)
+            // The list has changed between reading one part of it and another: the last ones may have left it.
+            let [node, task] = [new, address].map(|it| it.unwrap_or(last));
+            refresh(&[last, node, task]);
+            let visited = path.len();
+            while let Some(last) = path.last()
+                && let Some(before) = before_nodes.get(last)
             {
-                // The last one has left the list.
+                refresh(&[*before]);
+                if objects.memory.word(behind(*before, next_at)) == Ok(last.0) {
+                    break;
+                }
+                before_nodes.remove(last);
                 path.pop();
+            }
+            if path.len() < visited {
+                failures = 0;
                 continue;
             }
             failures += 1;
@@ -109,14 +171,21 @@ impl Lists {
             self.inconsistent += 1;
             self.seen.insert(node.0);
             path.push(node);
+            before_nodes.insert(node, last);
         }
     }
 
     fn add(&mut self, task: Listed) {
-        if self.tasks.len() < MAX_TASKS {
+        if self.tasks.len() < self.most {
             self.tasks.push(task);
-        } else {
-            self.more += 1;
+            return;
+        }
+        self.more += 1;
+        if self.keep == Keep::Random {
+            let place = usize::try_from(fastrand::u64(..self.count())).unwrap_or(usize::MAX);
+            if let Some(place) = self.tasks.get_mut(place) {
+                *place = task;
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ mod list;
 mod modules;
 mod objects;
 mod reader;
+mod sampled;
 mod stack;
 mod task;
 mod types;
@@ -32,6 +33,7 @@ use crate::{
 
 pub use self::{
     error::TasksError,
+    sampled::{SampledTasks, Sampler, TaskActivity, TaskStack},
     task::{Task, TaskState, Tasks},
 };
 
@@ -56,15 +58,34 @@ pub fn tasks_in<'a, M: UserMemory + 'a>(
     memory: impl FnOnce() -> Result<&'a M, TasksError>,
     interpreter: &Interpreter,
 ) -> Result<Tasks, TasksError> {
-    let version = interpreter.version;
-    let Some(series) = series_of(version) else {
-        return Err(TasksError::TooNew { version });
-    };
-    let Some(facts) = &series.coroutines else {
-        return Err(TasksError::TooOld { version });
-    };
-    let offsets = interpreter.asyncio.ok_or(TasksError::NotLoaded)?;
+    let TaskLocation { offsets, facts } = TaskLocation::of(interpreter)?;
     read(memory()?, &interpreter.into(), offsets, facts)
+}
+
+/// Where a process has its tasks.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskLocation {
+    offsets: AsyncioOffsets,
+    facts: &'static CoroutineFacts,
+}
+
+impl TaskLocation {
+    /// That of the processes of an interpreter.
+    ///
+    /// # Errors
+    ///
+    /// When it has no tasks that can be read.
+    pub fn of(interpreter: &Interpreter) -> Result<Self, TasksError> {
+        let version = interpreter.version;
+        let Some(series) = series_of(version) else {
+            return Err(TasksError::TooNew { version });
+        };
+        let Some(facts) = &series.coroutines else {
+            return Err(TasksError::TooOld { version });
+        };
+        let offsets = interpreter.asyncio.ok_or(TasksError::NotLoaded)?;
+        Ok(Self { offsets, facts })
+    }
 }
 
 /// Reads tasks from any memory, as [`tasks`] does.

@@ -3,7 +3,10 @@
 //! Invariants: a task is read until nothing of it has changed from before until after, within [`ATTEMPTS`]; one that ends
 //! meanwhile is left out and counted.
 
-use std::{collections::HashMap, time::Instant};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Instant,
+};
 
 use agent_common::memory::{UserAddr, UserMemory};
 
@@ -12,7 +15,7 @@ use super::{
     awaiters::Awaiters,
     error::TasksError,
     layout::TaskLayout,
-    list::{Listed, Lists},
+    list::{Keep, Listed, Lists},
     objects::Objects,
     stack::{Activity, Stack},
     task::{Task, TaskState, Tasks},
@@ -20,20 +23,23 @@ use super::{
 };
 use crate::python::remote::{code::CodeObjects, list::ThreadStates};
 
+/// Most tasks of a process.
+const MAX_TASKS: usize = 10_000;
+
 /// Attempts to read a task, which may run on while it is read.
 const ATTEMPTS: u32 = 5;
 
 /// A state of a thread.
 #[derive(Clone, Copy, Debug)]
-struct Thread {
-    state: UserAddr,
+pub(super) struct Thread {
+    pub(super) state: UserAddr,
     /// Its id in the process's PID namespace.
     native_id: Option<u32>,
 }
 
 /// Reads tasks.
 pub(super) struct Reader<'a, M> {
-    objects: Objects<'a, M>,
+    pub(super) objects: Objects<'a, M>,
     code: CodeObjects,
     threads: Vec<Thread>,
     awaiters: Awaiters,
@@ -76,32 +82,13 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         states: &[ThreadStates],
         deadline: Instant,
     ) -> Result<Tasks, TasksError> {
-        let asyncio = self.objects.layout.asyncio;
-        let mut lists = Lists::default();
-        let mut interpreters = Vec::new();
-        let states = states.iter().rev().flat_map(|(_, states)| states);
-        for state in states {
-            let id = self.objects.layout.native_thread_id;
-            let native_id = self.objects.memory.word(behind(state.address, id));
-            let native_id = native_id.ok().and_then(|id| u32::try_from(id).ok());
-            let thread = Some(self.threads.len());
-            self.threads.push(Thread {
-                state: state.address,
-                native_id: native_id.filter(|id| *id != 0),
-            });
-            let head = behind(state.address, asyncio.thread_tasks);
-            lists.follow(&mut self.objects, head, thread);
-            if !interpreters.contains(&state.interpreter) {
-                interpreters.push(state.interpreter);
-            }
-        }
-        for interpreter in &interpreters {
-            let head = behind(*interpreter, asyncio.interpreter_tasks);
-            lists.follow(&mut self.objects, head, None);
-        }
-        let is_empty = lists.tasks.is_empty() && lists.inconsistent == 0 && !lists.is_cut;
-        let mut interpreters = interpreters.into_iter();
-        if is_empty && interpreters.all(|it| self.objects.lacks_asyncio(it)) {
+        let lists = Lists::new(Keep::First, MAX_TASKS, deadline);
+        let lists = self.fill(lists, states, |_| ());
+        let is_empty = lists.count() == 0 && lists.inconsistent == 0 && !lists.is_cut;
+        let states = states.iter().flat_map(|(_, states)| states);
+        let mut interpreters: HashSet<_> = states.map(|state| state.interpreter).collect();
+        interpreters.retain(|it| !self.objects.lacks_asyncio(*it));
+        if is_empty && interpreters.is_empty() {
             return Err(TasksError::NotLoaded);
         }
         let mut read = Tasks {
@@ -110,7 +97,7 @@ impl<'a, M: UserMemory> Reader<'a, M> {
             is_cut: lists.is_cut,
             ..Tasks::default()
         };
-        let loops = self.running(asyncio.running_loop);
+        let loops = self.loops();
         for listed in lists.tasks {
             if Instant::now() >= deadline {
                 read.is_cut = true;
@@ -125,14 +112,66 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         Ok(read)
     }
 
-    /// The threads by what they have at this offset: the loop or the task that they run.
-    fn running(&self, offset: u64) -> HashMap<u64, Thread> {
+    /// The same lists with the tasks of these threads and of those that have ended, which are not read. `refresh` has the
+    /// memory at some addresses read again.
+    pub(super) fn fill(
+        &mut self,
+        mut lists: Lists,
+        states: &[ThreadStates],
+        refresh: impl Fn(&[UserAddr]),
+    ) -> Lists {
+        let asyncio = self.objects.layout.asyncio;
+        let mut interpreters = Vec::new();
+        let states = states.iter().rev().flat_map(|(_, states)| states);
+        for state in states {
+            let id = self.objects.layout.native_thread_id;
+            let native_id = self.objects.memory.word(behind(state.address, id));
+            let native_id = native_id.ok().and_then(|id| u32::try_from(id).ok());
+            let thread = Some(self.threads.len());
+            self.threads.push(Thread {
+                state: state.address,
+                native_id: native_id.filter(|id| *id != 0),
+            });
+            let head = behind(state.address, asyncio.thread_tasks);
+            lists.follow(&mut self.objects, head, thread, &refresh);
+            if !interpreters.contains(&state.interpreter) {
+                interpreters.push(state.interpreter);
+            }
+        }
+        for interpreter in interpreters {
+            let head = behind(interpreter, asyncio.interpreter_tasks);
+            lists.follow(&mut self.objects, head, None, &refresh);
+        }
+        lists
+    }
+
+    /// The threads by the loops that they run.
+    pub(super) fn loops(&self) -> HashMap<u64, Thread> {
+        let offset = self.objects.layout.asyncio.running_loop;
         let threads = self.threads.iter().rev().filter_map(|thread| {
             let memory = self.objects.memory;
             let running = memory.word_or_zero(behind(thread.state, offset));
             (running != 0).then_some((running, *thread))
         });
         threads.collect()
+    }
+
+    /// The thread whose loop runs a task, else the one that has created it.
+    pub(super) fn thread_of(
+        &self,
+        listed: Listed,
+        task: &Structure,
+        loops: &HashMap<u64, Thread>,
+    ) -> Option<Thread> {
+        // `fut_loop` is the first field.
+        let event_loop = task.word(u64::from(self.objects.layout.python.object.class) + 8);
+        let thread = loops.get(&event_loop).copied();
+        thread.or_else(|| self.creator(listed))
+    }
+
+    /// The thread that has created a task; [`None`] where it has ended.
+    pub(super) fn creator(&self, listed: Listed) -> Option<Thread> {
+        listed.thread.and_then(|nth| self.threads.get(nth).copied())
     }
 
     /// A task; [`None`] where it has ended or changes all the time.
@@ -155,10 +194,7 @@ impl<'a, M: UserMemory> Reader<'a, M> {
             return Attempt::Ended;
         };
         let coroutine = UserAddr(before.word(asyncio.coroutine));
-        // `fut_loop` is the first field.
-        let event_loop = before.word(u64::from(self.objects.layout.python.object.class) + 8);
-        let creator = listed.thread.and_then(|nth| self.threads.get(nth).copied());
-        let thread = loops.get(&event_loop).copied().or(creator);
+        let thread = self.thread_of(listed, &before, loops);
         let Some(name) = self.objects.name(&before) else {
             return Attempt::Changed;
         };
@@ -201,7 +237,7 @@ impl<'a, M: UserMemory> Reader<'a, M> {
     }
 
     /// The task, if it still is in a list.
-    fn listed(&mut self, listed: Listed) -> Option<Structure> {
+    pub(super) fn listed(&mut self, listed: Listed) -> Option<Structure> {
         let layout = self.objects.layout;
         let next = layout.asyncio.node + layout.node_next;
         let task = self.objects.task(listed.address)?;
@@ -209,7 +245,7 @@ impl<'a, M: UserMemory> Reader<'a, M> {
     }
 
     /// The functions of a task; [`None`] where they cannot be read, or it was resumed meanwhile.
-    fn stack(
+    pub(super) fn stack(
         &mut self,
         thread: Option<Thread>,
         task: UserAddr,
@@ -231,10 +267,11 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         if stack.activity != Activity::Executing {
             return Some(stack);
         }
-        let threads = thread.into_iter().chain(self.threads.iter().copied());
-        let mut threads = threads.filter(|thread| self.is_at(*thread, running, task));
+        let mut threads = thread.into_iter().chain(self.threads.iter().copied());
+        let at_it = threads.find(|thread| self.is_at(*thread, running, task));
+        // One that starts another one, which runs at once, does not run itself by the thread's word.
         self.objects
-            .running(threads.next()?.state, coroutine)
+            .running(at_it.or(thread)?.state, coroutine)
             .ok()?
     }
 

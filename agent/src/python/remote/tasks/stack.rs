@@ -21,7 +21,10 @@ use super::{
     objects::Objects,
     types::Kind,
 };
-use crate::python::remote::{Frame, code::CodeObjects};
+use crate::python::{
+    coroutines::CoroutineStates,
+    remote::{Frame, code::CodeObjects},
+};
 
 /// Most functions of a task.
 pub(super) const MAX_DEPTH: usize = 1_000;
@@ -38,15 +41,15 @@ const FIRST_INTERNAL_OWNER: u8 = 3;
 /// A function of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
-    /// The coroutine, or the frame of a function that runs.
-    object: UserAddr,
-    code: UserAddr,
+    /// The address of its frame.
+    frame: UserAddr,
+    pub(super) code: UserAddr,
     /// The address of its instruction.
     instruction: u64,
     /// Which copy of the bytecode it runs.
     copy: u32,
     /// Whether it is of a coroutine.
-    is_coroutine: bool,
+    pub(super) is_coroutine: bool,
 }
 
 /// The functions of a task.
@@ -71,7 +74,45 @@ pub(super) enum Activity {
     Opaque,
 }
 
+impl Link {
+    /// Whether it is the same one, which may have gone on.
+    pub(super) fn is_continued_by(&self, later: &Self) -> bool {
+        let instruction = self.instruction;
+        *self
+            == Self {
+                instruction,
+                ..*later
+            }
+    }
+}
+
+impl Activity {
+    fn of_state(states: &CoroutineStates, state: i8) -> Self {
+        if state == states.created {
+            Self::Created
+        } else if state == states.executing {
+            Self::Executing
+        } else if state == states.suspended || states.awaiting.contains(&state) {
+            Self::Suspended
+        } else {
+            Self::Ended
+        }
+    }
+}
+
 impl<M: UserMemory> Objects<'_, M> {
+    /// What a coroutine does, without what it awaits; [`None`] where it cannot be read.
+    pub(super) fn activity(&mut self, coroutine: UserAddr) -> Option<Activity> {
+        let class = self.class_of(coroutine)?;
+        if class.kind != Kind::Coroutine {
+            return Some(Activity::Opaque);
+        }
+        let bytes = self.layout.coroutine_bytes;
+        let structure = Structure::read(self.memory, coroutine, bytes).ok()?;
+        let state = structure.byte(self.layout.coroutine_state).cast_signed();
+        Some(Activity::of_state(&self.layout.states, state))
+    }
+
     /// The coroutines from this one on; of one that runs itself alone.
     pub(super) fn coroutines(&mut self, outermost: UserAddr) -> Result<Stack, Fault> {
         let states = self.layout.states;
@@ -102,16 +143,10 @@ impl<M: UserMemory> Objects<'_, M> {
                     let state = coroutine.byte(self.layout.coroutine_state).cast_signed();
                     let is_awaiting = states.awaiting.contains(&state);
                     if stack.links.is_empty() {
-                        stack.activity = match state {
-                            state if state == states.created => Activity::Created,
-                            state if state == states.executing => Activity::Executing,
-                            state if state == states.suspended || is_awaiting => {
-                                Activity::Suspended
-                            }
-                            _ => Activity::Ended,
-                        };
+                        stack.activity = Activity::of_state(&states, state);
                     }
-                    let link = self.link(object, &coroutine, self.layout.coroutine_frame);
+                    let frame = self.layout.coroutine_frame;
+                    let link = self.link(behind(object, frame), &coroutine, frame);
                     stack.links.push(link);
                     if !is_awaiting {
                         break;
@@ -174,10 +209,9 @@ impl<M: UserMemory> Objects<'_, M> {
         let Ok(symbol) = code.describe(self.memory, scratch, layout, link.code) else {
             return Some(nameless);
         };
-        let Ok(start) = bytecode(self.memory, &layout.code, link.code, link.copy) else {
+        let Ok(offset) = self.offset(link) else {
             return Some(nameless);
         };
-        let offset = link.instruction.wrapping_sub(start).cast_signed();
         let Ok(offset) = i32::try_from(offset) else {
             // It is not in the bytecode.
             let function = code.frame(symbol.hash, 0).function;
@@ -191,8 +225,15 @@ impl<M: UserMemory> Objects<'_, M> {
         (!is_hidden).then(|| code.frame(symbol.hash, offset))
     }
 
-    /// What a coroutine is, with its frame at `frame` in the structure.
-    fn link(&self, object: UserAddr, structure: &Structure, frame: u64) -> Link {
+    /// How far the instruction of a function is from the start of its bytecode, in bytes.
+    pub(super) fn offset(&self, link: Link) -> Result<i64, Fault> {
+        let fields = &self.layout.python.code;
+        let start = bytecode(self.memory, fields, link.code, link.copy)?;
+        Ok(link.instruction.wrapping_sub(start).cast_signed())
+    }
+
+    /// What the function is whose frame is at `address`, and at `frame` in the structure.
+    fn link(&self, address: UserAddr, structure: &Structure, frame: u64) -> Link {
         let fields = &self.layout.python.frame;
         let at = |offset: u16| frame + u64::from(offset);
         let copy = if fields.bytecode_copy == agent_common::layout::ABSENT {
@@ -201,7 +242,7 @@ impl<M: UserMemory> Objects<'_, M> {
             structure.half(at(fields.bytecode_copy))
         };
         Link {
-            object,
+            frame: address,
             // The low bits are a tag.
             code: UserAddr(structure.word(at(fields.code)) & !7),
             instruction: structure.word(at(fields.instruction)),

@@ -7,7 +7,7 @@ use agent_common::{
 
 use super::Passer;
 use crate::threads::{
-    GilLocations, OutsideProcesses, Settings, WaitRecords,
+    OutsideProcesses, ProcessLocations, Reads, Settings, WaitRecords,
     gil::GilHolders,
     shared::Shared,
     walker::{Walked, Walker},
@@ -39,14 +39,18 @@ impl Thread {
             hash_seed: 1,
             with_native: false,
             // Who holds the GIL is then found out in each pass.
-            with_gil: !may_rest,
+            reads: Reads {
+                stacks: true,
+                gil: !may_rest,
+                tasks: false,
+            },
             locks: None,
             traced: None,
             records: WaitRecords::default(),
         };
         let shared = Shared::new(
             OutsideProcesses::default().into(),
-            GilLocations::default(),
+            ProcessLocations::default(),
             Workers::default(),
             Box::new(drop),
         );

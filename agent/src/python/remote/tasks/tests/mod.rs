@@ -1,5 +1,7 @@
 //! Tasks in made-up memory, whole and damaged.
 
+mod sampled;
+
 use std::iter;
 
 use agent_common::memory::{Fault, UserAddr, UserMemory};
@@ -80,6 +82,16 @@ fn task(nth: u64) -> u64 {
 
 fn coroutine(nth: u64) -> u64 {
     COROUTINES + nth * 256
+}
+
+fn target() -> Target {
+    let layout = series().layout;
+    let head = u64::from(layout.interpreter.runtime_head);
+    Target {
+        interpreters_head: UserAddr(RUNTIME + head),
+        gil_holder: None,
+        layout,
+    }
 }
 
 impl Image {
@@ -171,15 +183,8 @@ impl Image {
     }
 
     fn read(&self) -> Result<Tasks, TasksError> {
-        let layout = series().layout;
-        let head = u64::from(layout.interpreter.runtime_head);
-        let target = Target {
-            interpreters_head: UserAddr(RUNTIME + head),
-            gil_holder: None,
-            layout,
-        };
         let offsets = AsyncioOffsets::new(&SECTION).unwrap();
-        read(self, &target, offsets, &facts())
+        read(self, &target(), offsets, &facts())
     }
 
     fn tasks(&self) -> Tasks {
