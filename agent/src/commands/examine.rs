@@ -91,7 +91,7 @@ pub(super) fn check_python(found: &[Finding], others: bool) -> Result<Vec<String
         .collect())
 }
 
-/// Whether anything can be recorded of processes that start no others, where only probes have samples of these kinds.
+/// Whether anything can be recorded of processes that start no others, where all of these kinds are found in some only.
 ///
 /// # Errors
 ///

@@ -130,7 +130,7 @@ impl Passer {
         }
     }
 
-    /// Makes a pass: each thread gets a sample of `elapsed_ns` nanoseconds.
+    /// Makes a pass: each thread gets a sample of `elapsed_ns` nanoseconds, and tasks, as far as they are wanted.
     ///
     /// # Errors
     ///

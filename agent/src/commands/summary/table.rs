@@ -131,8 +131,8 @@ impl<'a> Summary<'a> {
         self.profile.processes.iter().any(|of| of.is_python)
     }
 
-    /// What it means that probes have no samples: not that there was nothing, as they are only in CPython, and as soon as
-    /// it is known.
+    /// What it means that there are no samples of a kind that only some processes can have: not that there was nothing, as
+    /// they are recorded only where CPython runs, and as soon as that is known.
     fn unprobed_text(&self, what: &str) -> String {
         let duration = self.profile.duration.as_secs_f64();
         match (&*self.profile.processes, self.has_python()) {
