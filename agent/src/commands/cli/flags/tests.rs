@@ -100,7 +100,7 @@ const RECORD_FLAGS: [(&str, HasEffect); 25] = [
     ("--gil", |kind| !kind.is_about_tasks()),
     ("--thread main", |_| true),
     ("--idle", |kind| {
-        let events = ["wall", "off-cpu", "lock", "lock-release"];
+        let events = ["wall", "off-cpu", "lock", "lock-release", "tasks"];
         events.contains(&kind.name)
     }),
     ("--trace-switches", Kind::needs_stacks_of_passes),
