@@ -7,12 +7,11 @@
 //! New tasks are linked in before the head, and a task that is done is taken out, with null as its links.
 //!
 //! Invariants: a task is taken over if the links from and to the one before it agree, and it is a task; where a list changes,
-//! it is followed from the last node that still is in it. Steps and time are bounded, and no node is visited twice.
+//! it is followed from the last node that still is in it. Steps and time are bounded, and no task is found twice.
 
 use std::{mem, time::Instant};
 
 use agent_common::memory::{UserAddr, UserMemory};
-
 use foldhash::{HashMap, HashSet};
 
 use super::{super::structure::behind, objects::Objects};
@@ -101,11 +100,11 @@ impl Lists {
         if self.is_reversed {
             mem::swap(&mut next_at, &mut previous_at);
         }
-        // Nodes that were in the list when they were visited, and for each the one before it.
-        let mut path = vec![head];
-        let mut before_nodes = HashMap::default();
+        // The nodes from the head on that were in the list when they were visited: the one before each of them.
+        let mut before_nodes: HashMap<UserAddr, UserAddr> = HashMap::default();
+        let mut last = head;
         let mut failures = 0;
-        while let Some(last) = path.last().copied() {
+        loop {
             self.steps += 1;
             let has_no_time =
                 self.steps.is_multiple_of(STEPS_AT_ONCE) && Instant::now() >= self.deadline;
@@ -132,8 +131,8 @@ impl Lists {
                 let previous = task.map(|task| task.word(node_at + previous_at));
                 if previous == Some(last.0) {
                     failures = 0;
-                    path.push(node);
                     before_nodes.insert(node, last);
+                    last = node;
                     if self.seen.insert(node.0) {
                         self.add(Listed { address, thread });
                     }
@@ -143,18 +142,16 @@ impl Lists {
             // The list has changed between reading one part of it and another: the last ones may have left it.
             let [node, task] = [new, address].map(|it| it.unwrap_or(last));
             refresh(&[last, node, task]);
-            let visited = path.len();
-            while let Some(last) = path.last()
-                && let Some(before) = before_nodes.get(last)
-            {
-                refresh(&[*before]);
-                if objects.memory.word(behind(*before, next_at)) == Ok(last.0) {
+            let visited = last;
+            while let Some(before) = before_nodes.get(&last).copied() {
+                refresh(&[before]);
+                if objects.memory.word(behind(before, next_at)) == Ok(last.0) {
                     break;
                 }
-                before_nodes.remove(last);
-                path.pop();
+                before_nodes.remove(&last);
+                last = before;
             }
-            if path.len() < visited {
+            if last != visited {
                 failures = 0;
                 continue;
             }
@@ -170,8 +167,8 @@ impl Lists {
             };
             self.inconsistent += 1;
             self.seen.insert(node.0);
-            path.push(node);
             before_nodes.insert(node, last);
+            last = node;
         }
     }
 
