@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 use agent_common::memory::UserMemory;
 
-use self::{layout::TaskLayout, reader::Reader};
-use super::{Target, read_list};
+use self::reader::Reader;
+use super::Target;
 use crate::{
     process::Process,
     python::{
@@ -99,9 +99,7 @@ pub fn read<M: UserMemory>(
     offsets: AsyncioOffsets,
     facts: &CoroutineFacts,
 ) -> Result<Tasks, TasksError> {
-    let layout = TaskLayout::read(memory, target, offsets, facts).ok_or(TasksError::Offsets)?;
-    let states = read_list(memory, target).map_err(|_| TasksError::Threads)?;
-    let reader = Reader::new(memory, &layout);
+    let (reader, states) = Reader::open(memory, target, offsets, facts)?;
     reader.read(&states, Instant::now() + LIMIT)
 }
 

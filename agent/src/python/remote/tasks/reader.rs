@@ -21,7 +21,11 @@ use super::{
     task::{Task, TaskState, Tasks},
     types::Types,
 };
-use crate::python::remote::{code::CodeObjects, list::ThreadStates};
+use crate::python::{
+    asyncio::AsyncioOffsets,
+    coroutines::CoroutineFacts,
+    remote::{Target, code::CodeObjects, list::ThreadStates, read_list},
+};
 
 /// Most tasks of a process.
 const MAX_TASKS: usize = 10_000;
@@ -58,18 +62,31 @@ enum Attempt {
 }
 
 impl<'a, M: UserMemory> Reader<'a, M> {
-    pub(super) fn new(memory: &'a M, layout: &TaskLayout) -> Self {
-        Self {
+    /// One for a process, and the states of its threads.
+    ///
+    /// # Errors
+    ///
+    /// When the offsets of the interpreter or the list of its threads cannot be read.
+    pub(super) fn open(
+        memory: &'a M,
+        target: &Target,
+        offsets: AsyncioOffsets,
+        facts: &CoroutineFacts,
+    ) -> Result<(Self, Vec<ThreadStates>), TasksError> {
+        let layout = TaskLayout::read(memory, target, offsets, facts).ok_or(TasksError::Offsets)?;
+        let states = read_list(memory, target).map_err(|_| TasksError::Threads)?;
+        let reader = Self {
             objects: Objects {
                 memory,
-                layout: *layout,
+                layout,
                 types: Types::default(),
                 scratch: Box::default(),
             },
             code: CodeObjects::default(),
             threads: Vec::new(),
             awaiters: Awaiters::default(),
-        }
+        };
+        Ok((reader, states))
     }
 
     /// The tasks of these threads, the main thread's first; those that are not read by `deadline` are left out.
@@ -85,10 +102,7 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         let lists = Lists::new(Keep::First, MAX_TASKS, deadline);
         let lists = self.fill(lists, states, |_| ());
         let is_empty = lists.count() == 0 && lists.inconsistent == 0 && !lists.is_cut;
-        let states = states.iter().flat_map(|(_, states)| states);
-        let mut interpreters: HashSet<_> = states.map(|state| state.interpreter).collect();
-        interpreters.retain(|it| !self.objects.lacks_asyncio(*it));
-        if is_empty && interpreters.is_empty() {
+        if is_empty && self.lacks_asyncio(states) {
             return Err(TasksError::NotLoaded);
         }
         let mut read = Tasks {
@@ -110,6 +124,14 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         }
         read.is_cut |= self.awaiters.is_cut();
         Ok(read)
+    }
+
+    /// Whether no interpreter of these threads has imported asyncio, for which all of their modules are read.
+    fn lacks_asyncio(&mut self, states: &[ThreadStates]) -> bool {
+        let states = states.iter().flat_map(|(_, states)| states);
+        let interpreters: HashSet<_> = states.map(|state| state.interpreter).collect();
+        let mut interpreters = interpreters.into_iter();
+        interpreters.all(|it| self.objects.lacks_asyncio(it))
     }
 
     /// The same lists with the tasks of these threads and of those that have ended, which are not read. `refresh` has the

@@ -12,10 +12,9 @@ use std::{collections::HashMap, time::Instant};
 use agent_common::memory::{UserAddr, UserMemory};
 
 use super::{
-    super::{Target, read_list, structure::Structure},
+    super::{Target, structure::Structure},
     TaskLocation,
     error::TasksError,
-    layout::TaskLayout,
     list::{Keep, Listed, Lists},
     reader::{Reader, Thread},
     stack::{Activity, Link, Stack},
@@ -119,13 +118,9 @@ impl<'a, M: UserMemory> Sampler<'a, M> {
     ///
     /// When the offsets of the interpreter or the list of its threads cannot be read.
     pub fn new(memory: &'a M, target: &Target, location: TaskLocation) -> Result<Self, TasksError> {
-        let layout = TaskLayout::read(memory, target, location.offsets, location.facts);
-        let layout = layout.ok_or(TasksError::Offsets)?;
-        let states = read_list(memory, target).map_err(|_| TasksError::Threads)?;
-        Ok(Self {
-            reader: Reader::new(memory, &layout),
-            states,
-        })
+        let TaskLocation { offsets, facts } = location;
+        let (reader, states) = Reader::open(memory, target, offsets, facts)?;
+        Ok(Self { reader, states })
     }
 
     /// Chooses at random `most` of the tasks that are found until `deadline`. `refresh` has the memory at some addresses
