@@ -21,6 +21,7 @@ mod periods;
 mod process;
 mod restacked;
 mod timeline;
+mod type_names;
 mod unwind_stats;
 mod wait;
 
@@ -30,7 +31,7 @@ pub use self::{
     indices::{
         ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, TaskIndex, ThreadIndex,
     },
-    kind::{Kind, PagesOf, Period, SampleType, TypeNaming, Unit},
+    kind::{Kind, PagesOf, Period, Unit},
     kinds::exceptions::RecordedExceptions,
     kinds::{CPU, ForeignTypes, foreign},
     labels::SERVICE_NAME_LABEL,
@@ -45,6 +46,7 @@ pub use self::{
     periods::Periods,
     process::{Image, Process},
     timeline::{TimedSample, Timeline},
+    type_names::{SampleType, TypeNaming},
     unwind_stats::{LastFrame, UnwindStats},
     wait::{
         GC_MARKER, IDLE_MARKER, LeafMarkers, Wait, blocks_marker, is_of_native_frames,

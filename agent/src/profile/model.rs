@@ -11,11 +11,12 @@ use super::{
     indices::{
         ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, TaskIndex, ThreadIndex,
     },
-    kind::{Kind, SampleType},
+    kind::Kind,
     location::{Function, Location},
     losses::{FilteredOut, Losses},
     process::Process,
     timeline::{TimedSample, Timeline},
+    type_names::SampleType,
     unwind_stats::UnwindStats,
 };
 

@@ -43,6 +43,7 @@ mod processes;
 mod profile_builder;
 mod profiles;
 mod raises;
+mod recorded_kinds;
 #[cfg(feature = "recorder")]
 pub mod recorder;
 #[cfg(feature = "testing")]

@@ -4,7 +4,8 @@ use agent_common::{limits::ALLOCATION_PERIOD_BYTES, record::ProfileKind};
 
 use crate::profile::{
     amount::ValueSource,
-    kind::{Kind, Period, Probed, SampleType, Source, TypeNames, Unit, Words},
+    kind::{Kind, Period, Probed, Source, Unit, Words},
+    type_names::{SampleType, TypeNames},
 };
 
 /// Memory that functions of the C library, or of the allocator that replaces it, were asked for, whether or not it was

@@ -4,7 +4,8 @@ use agent_common::record::ProfileKind;
 
 use crate::profile::{
     amount::ValueSource,
-    kind::{Kind, Period, SampleType, Source, TypeNames, Unit, Words},
+    kind::{Kind, Period, Source, Unit, Words},
+    type_names::{SampleType, TypeNames},
 };
 
 /// CPU time. Its names are those of Go's CPU profiles, which all collectors recognize.

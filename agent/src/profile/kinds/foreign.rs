@@ -10,7 +10,8 @@ use agent_common::record::ProfileKind;
 use crate::{
     profile::{
         amount::ValueSource,
-        kind::{Kind, Period, SampleType, Source, TypeNames, Unit, Words},
+        kind::{Kind, Period, Source, Unit, Words},
+        type_names::{SampleType, TypeNames},
     },
     text::printable,
 };

@@ -2,7 +2,10 @@
 
 use agent_common::record::ProfileKind;
 
-use crate::profile::kind::{Kind, PassSamples, SampleType, TypeNames, Words};
+use crate::profile::{
+    kind::{Kind, PassSamples, Words},
+    type_names::{SampleType, TypeNames},
+};
 
 /// Elapsed time of threads that wait, for something or for a CPU. It is derived: its samples are those
 /// of elapsed time.
