@@ -5,10 +5,11 @@ use std::{collections::VecDeque, fmt};
 /// How many failures are repeated.
 const MAX_FAILURES: usize = 30;
 /// How many lines of one are repeated from its first panic on, and how many of those before it.
-const MAX_LINES: usize = 12;
-const MAX_LINES_BEFORE: usize = 4;
-/// How many characters of a line are repeated.
-const MAX_CHARACTERS: usize = 500;
+const MAX_LINES: usize = 6;
+const MAX_LINES_BEFORE: usize = 2;
+/// How many characters of a line are repeated: a stack has thousands, and those who keep only the end of an output are to
+/// find each failure there.
+const MAX_CHARACTERS: usize = 200;
 
 /// What failed, bounded.
 #[derive(Debug, Default)]
@@ -154,8 +155,6 @@ test result: FAILED. 1 passed; 2 failed";
         failures.add("lints", &anyhow!("it is not formatted\nat all"));
         let expected = "\
 failed: second
-    two
-    three
     four
     five
     thread 'second' (7) panicked at src/lib.rs:3:5:
