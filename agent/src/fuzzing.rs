@@ -32,6 +32,11 @@ pub mod formats {
     pub use crate::formats::PprofFile;
 }
 
+/// Tasks of asyncio.
+pub mod tasks {
+    pub use crate::python::remote::tasks::{Sampler, image};
+}
+
 /// Texts below `/proc`.
 pub mod process {
     pub use crate::process::{

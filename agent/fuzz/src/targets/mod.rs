@@ -35,4 +35,5 @@ targets! {
     records
     relabel
     runtime
+    tasks
 }

@@ -8,6 +8,8 @@
 
 mod awaiters;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod image;
 mod layout;
 mod list;
 mod modules;

@@ -6,8 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use agent_common::memory::{Fault, UserMemory};
+
 use super::{
-    super::{SampledTasks, Sampler, TaskActivity, TaskLocation, TaskStack},
+    super::{SampledTasks, Sampler, TaskActivity, TaskStack},
     *,
 };
 
@@ -86,13 +88,6 @@ impl UserMemory for Copied {
             unsafe { into.add(size(nth)).write(byte) };
         }
         Ok(())
-    }
-}
-
-fn location() -> TaskLocation {
-    TaskLocation {
-        offsets: AsyncioOffsets::new(&SECTION).unwrap(),
-        facts: series().coroutines.as_ref().unwrap(),
     }
 }
 
@@ -324,4 +319,27 @@ fn tasks_that_no_thread_runs_any_more_have_no_samples() {
     let addresses: Vec<_> = sampled.stacks.iter().map(|stack| stack.address).collect();
     assert_eq!(addresses, [Some(UserAddr(task(0)))]);
     assert!((sampled.weight - 1.0).abs() < 1e-9);
+}
+
+/// Each time that so many copies of memory were made, it is damaged once more.
+#[test]
+fn memory_that_is_damaged_while_it_is_read_has_an_end() {
+    let mut whole = Image::tangled();
+    whole.coroutine(3, facts().states.executing.cast_unsigned(), 0);
+    for seed in 0..500 {
+        fastrand::seed(seed);
+        let memory = Damaged::new(whole.clone(), 1 + seed % 64, || fastrand::u64(..));
+        // The debug offsets may be damaged, or the list of threads.
+        let Ok(mut reader) = Sampler::new(&memory, &target(), location()) else {
+            continue;
+        };
+        let chosen = reader.choose(8, later(), |_| ());
+        let looked = reader.look(chosen, later());
+        let sampled = reader.prove(looked, later());
+        assert!(sampled.stacks.len() <= 8);
+        assert!(sampled.stacks.iter().all(|stack| {
+            let depth = stack.frames.as_ref().map_or(0, Vec::len);
+            depth <= MAX_DEPTH
+        }));
+    }
 }
