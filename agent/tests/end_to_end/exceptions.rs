@@ -375,14 +375,38 @@ fn standard_error(capture: &Capture) -> f64 {
     error.parse().unwrap()
 }
 
-/// Recording an exception takes several times as long as raising it.
+/// Recording an exception takes several times as long as raising it. What is left without the breakpoint is a small
+/// difference, so that one number may be off by half and more where others use the processors too, as its standard
+/// error says. Together, each with the weight that it has by that, some are exact.
 #[test]
 fn a_program_that_does_little_but_raise_is_estimated() {
+    const CAPTURES: u32 = 4;
     let _machine = machine::alone();
-    let interpreter = machine::one_interpreter();
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for _ in 0..CAPTURES {
+        let (found, deviation, raised) = estimate_of_fast_raises();
+        println!("{found} ± {deviation} of {raised}");
+        let most = raised * 0.05 + 3.0 * deviation;
+        assert!(
+            (found - raised).abs() < most,
+            "{found} ± {deviation} of {raised}"
+        );
+        let weight = (raised / deviation).powi(2);
+        sum += weight * found / raised;
+        weights += weight;
+    }
+    let mean = sum / weights;
+    assert!((mean - 1.0).abs() < 0.35, "{mean}");
+    // What says nothing is no test.
+    let error = 1.0 / weights.sqrt();
+    assert!(error < 0.25, "{error}");
+}
+
+/// How many exceptions a program is said to have raised, the standard error of that, and how many it has raised.
+fn estimate_of_fast_raises() -> (f64, f64, f64) {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("raised.folded");
-    let program = Program::of(interpreter, "raising_fast", &["5"]);
+    let program = Program::of(machine::one_interpreter(), "raising_fast", &["5"]);
     let mut command = vec![
         "--event",
         "exceptions",
@@ -393,18 +417,13 @@ fn a_program_that_does_little_but_raise_is_estimated() {
     command.extend(program.0.iter().map(String::as_str));
     let capture = Running::start(&command).finish();
     capture.assert_success();
-    let raised: f64 = String::from_utf8(capture.output.clone())
-        .unwrap()
-        .trim()
-        .parse()
-        .unwrap();
+    let output = String::from_utf8(capture.output.clone()).unwrap();
     let profile = Folded::parse_all(&fs::read_to_string(file).unwrap());
-    let found = number(profile.total());
-    let deviation = standard_error(&capture);
-    println!("{found} ± {deviation} of {raised}");
-    assert!(deviation < raised * 0.4, "{deviation} of {raised}");
-    let most = (raised * 0.05 + 3.0 * deviation).min(raised * 0.3);
-    assert!((found - raised).abs() < most, "{found} of {raised}");
+    (
+        number(profile.total()),
+        standard_error(&capture),
+        output.trim().parse().unwrap(),
+    )
 }
 
 #[test]

@@ -21,6 +21,12 @@ const PRESENT: f64 = 0.7;
 pub(super) struct Gaps {
     count: f64,
     ns: f64,
+    /// Of the blocks that had at least [`MIN_GAPS`], each with what it counts: how many there were, the squares of what
+    /// they count, the means of their gaps in nanoseconds, and the squares of these.
+    blocks: f64,
+    squares: f64,
+    means_ns: f64,
+    squared_means: f64,
 }
 
 impl Gaps {
@@ -28,11 +34,36 @@ impl Gaps {
     pub(super) fn add(&mut self, gaps: RunGaps) {
         self.count = self.count * REMEMBERED + gaps.count as f64;
         self.ns = self.ns * REMEMBERED + gaps.ns as f64;
+        for sum in [
+            &mut self.blocks,
+            &mut self.means_ns,
+            &mut self.squared_means,
+        ] {
+            *sum *= REMEMBERED;
+        }
+        self.squares *= REMEMBERED.powi(2);
+        if gaps.count as f64 >= MIN_GAPS {
+            let mean_ns = gaps.ns as f64 / gaps.count as f64;
+            self.blocks += 1.0;
+            self.squares += 1.0;
+            self.means_ns += mean_ns;
+            self.squared_means += mean_ns.powi(2);
+        }
     }
 
     /// CPU time from a run to the next one, in nanoseconds, where there were enough.
     pub(super) fn mean_ns(&self) -> Option<f64> {
         (self.count >= MIN_GAPS && self.ns > 0.0).then_some(self.ns / self.count)
+    }
+
+    /// The standard deviation of the means of blocks, in nanoseconds; [`None`] where too few of the last blocks had
+    /// gaps.
+    pub(super) fn spread_ns(&self) -> Option<f64> {
+        // As many as count all the same.
+        let equal = self.blocks.powi(2) / self.squares.max(1.0);
+        let mean = self.means_ns / self.blocks.max(1.0);
+        let variance = (self.squared_means / self.blocks.max(1.0) - mean.powi(2)).max(0.0);
+        (equal > 1.5).then(|| (variance * equal / (equal - 1.0)).sqrt())
     }
 }
 
@@ -67,5 +98,45 @@ impl Present {
     /// Their variance.
     pub(super) fn spread(&self) -> f64 {
         self.spreads / self.windows.max(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(mean_ns: u64) -> RunGaps {
+        RunGaps {
+            count: 1_000,
+            ns: 1_000 * mean_ns,
+        }
+    }
+
+    #[test]
+    fn the_spread_is_that_of_the_last_blocks() {
+        let mut gaps = Gaps::default();
+        gaps.add(block(3_000));
+        assert_eq!(gaps.spread_ns(), None);
+        gaps.add(block(3_000));
+        assert!(gaps.spread_ns().unwrap() < 1.0);
+        for _ in 0..100 {
+            gaps.add(block(2_000));
+            gaps.add(block(4_000));
+        }
+        let spread_ns = gaps.spread_ns().unwrap();
+        assert!((spread_ns - 1_000.0).abs() < 50.0, "{spread_ns}");
+        assert!((gaps.mean_ns().unwrap() - 3_000.0).abs() < 100.0);
+        // Blocks in which programs hardly raised have none, and after many of them nothing is known any more.
+        let few = RunGaps {
+            count: 50,
+            ns: 4_500_000,
+        };
+        gaps.add(few);
+        assert!((gaps.spread_ns().unwrap() - spread_ns).abs() < 50.0);
+        for _ in 0..40 {
+            gaps.add(few);
+        }
+        assert_eq!(gaps.spread_ns(), None);
+        assert!(gaps.mean_ns().is_some());
     }
 }
