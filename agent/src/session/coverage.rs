@@ -1,5 +1,5 @@
-//! Of which processes nothing is recorded, by probes or of their tasks, and why: it is said at the end of a capture, as a
-//! program may be started by a shell, and load its interpreter late.
+//! Of which processes nothing is recorded, by probes or of their tasks, and why: it is said at the end of a capture, as
+//! a program may be started by a shell, and load its interpreter late.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,6 +1,6 @@
 """Announces allocations by the library that is its first argument, when all of its probes have been looked at for a
-while; the second one says which. Prints for each function what an allocation is said to have, for how many bytes and how often; and how
-many look at the probes then.
+while; the second one says which. Prints for each function what an allocation is said to have, for how many bytes and
+how often; and how many look at the probes then.
 """
 
 import ctypes

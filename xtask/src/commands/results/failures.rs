@@ -7,8 +7,8 @@ const MAX_FAILURES: usize = 30;
 /// How many lines of one are repeated from its first panic on, and how many of those before it.
 const MAX_LINES: usize = 6;
 const MAX_LINES_BEFORE: usize = 2;
-/// How many characters of a line are repeated: a stack has thousands, and those who keep only the end of an output are to
-/// find each failure there.
+/// How many characters of a line are repeated: a stack has thousands, and those who keep only the end of an output are
+/// to find each failure there.
 const MAX_CHARACTERS: usize = 200;
 
 /// What failed, bounded.
