@@ -37,13 +37,13 @@ pub(super) fn run(bytes: &[u8]) {
     }
     let _ = image.read();
     let memory = Damaged::new(image, every.into(), next);
-    let Ok(mut sampler) = Sampler::new(&memory, &target(), location()) else {
+    let Ok(mut reader) = Sampler::new(&memory, &target(), location()) else {
         return;
     };
     let deadline = Instant::now() + LIMIT;
-    let chosen = sampler.choose(MOST, deadline, |_| ());
-    let looked = sampler.look(chosen, deadline);
-    let sampled = sampler.prove(looked, deadline);
+    let chosen = reader.choose(MOST, deadline, |_| ());
+    let looked = reader.look(chosen, deadline);
+    let sampled = reader.prove(looked, deadline);
     assert!(sampled.stacks.len() <= MOST && sampled.weight.is_finite());
     for stack in sampled.stacks {
         let frames = stack.frames.unwrap_or_default();
