@@ -1,11 +1,6 @@
 //! Internals of the interpreter, left out or not.
 
-use super::{
-    capture::Capture,
-    folded::{Frame, NO_NATIVE},
-    machine,
-    target::Target,
-};
+use super::{capture::Capture, folded::Frame, machine, target::Target};
 
 /// Functions of each version by which it runs a Python function.
 const LOOPS: [&str; 4] = [
@@ -36,15 +31,10 @@ fn a_stack_begins_with_the_program() {
         let target = Target::start(interpreter, "mixed");
         let hidden = Capture::whole(target.pid(), "-d 2 -r 299 --no-internals");
         let count = hidden.count(is_python);
-        assert!(count > 30, "{count} of {}", hidden.total());
+        assert!(count > 50, "{count} of {}", hidden.total());
         let begins_otherwise = |stack: &[Frame]| is_python(stack) && !stack[0].is_python();
-        // Where native frames are missing, as the machine is busy, a stack begins with what says so.
-        let lacks_native = |stack: &[Frame]| stack[0].name.starts_with(NO_NATIVE);
-        let is_wrong = |stack: &[Frame]| begins_otherwise(stack) && !lacks_native(stack);
-        assert_eq!(hidden.count(is_wrong), 0, "{}", hidden.show(is_wrong));
-        let incomplete = hidden.count(begins_otherwise);
         let shown = hidden.show(begins_otherwise);
-        assert!(incomplete * 10 < count, "{incomplete} of {count}: {shown}");
+        assert_eq!(hidden.count(begins_otherwise), 0, "{shown}");
         let has_loop = |stack: &[Frame]| is_python(stack) && stack.iter().any(is_loop);
         assert_eq!(hidden.count(has_loop), 0, "{}", hidden.show(has_loop));
     });
