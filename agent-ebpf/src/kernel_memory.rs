@@ -12,8 +12,7 @@ impl Number for i32 {}
 impl Number for u32 {}
 impl Number for u64 {}
 impl Number for [i32; 4] {}
-impl Number for [u64; 2] {}
-impl Number for [u64; 3] {}
+impl<const N: usize> Number for [u64; N] {}
 impl Number for [u8; 16] {}
 
 /// Reads the kernel's memory; zeros where there is none.

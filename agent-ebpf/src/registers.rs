@@ -1,6 +1,6 @@
 //! Reading the registers of the thread in user space.
 
-use agent_common::native::Registers;
+use agent_common::native::{Registers, SystemCall};
 use aya_ebpf::bindings::{bpf_perf_event_data, task_struct};
 use aya_ebpf::helpers::generated::{
     bpf_get_current_task_btf, bpf_probe_read_kernel, bpf_task_pt_regs,
@@ -38,13 +38,18 @@ pub(crate) fn copy_interrupted(context: *const bpf_perf_event_data, into: &mut R
 /// are none.
 #[inline(always)]
 pub(crate) fn read(registers: &mut Registers) -> bool {
-    let address = if kernel_offset(|layout| &layout.registers) == 0 {
+    copy_saved(address(), registers)
+}
+
+/// Where the registers are that the current thread, in the kernel, had in its own code.
+#[inline(always)]
+fn address() -> u64 {
+    if kernel_offset(|layout| &layout.registers) == 0 {
         // SAFETY: each helper takes the pointer that the other one returns.
         unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()).cast_unsigned() }
     } else {
         in_stack(Task::current())
-    };
-    copy_saved(address, registers)
+    }
 }
 
 /// The same for another thread, which the kernel has given.
@@ -70,31 +75,40 @@ fn in_stack(task: Task) -> u64 {
     task.stack().wrapping_add(registers.into())
 }
 
-/// The system call that the current thread is in, and whether its program has 64 bits; [`None`] in none.
+/// The number of the system call that the current thread is in, and whether its program has 64 bits; [`None`] in none.
 #[inline(always)]
 pub(crate) fn system_call() -> Option<(u64, bool)> {
-    /// The first of three words that have both.
-    const FIRST: usize = if Registers::MODE < Registers::SYSTEM_CALL {
-        Registers::MODE
-    } else {
-        Registers::SYSTEM_CALL
+    let call = SystemCall {
+        arguments: Default::default(),
+        state: read_kernel(word(address(), SystemCall::FIRST_STATE)),
     };
-    let address = if kernel_offset(|layout| &layout.registers) == 0 {
-        // SAFETY: each helper takes the pointer that the other one returns.
-        unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()).cast_unsigned() }
-    } else {
-        in_stack(Task::current())
-    };
-    let words: [u64; 3] = read_kernel(address.wrapping_add(FIRST as u64 * 8));
-    let number = words[Registers::SYSTEM_CALL - FIRST] as u32;
-    let is_of_64_bits = Registers::is_mode_of_64_bits(words[Registers::MODE - FIRST]);
-    // -1 in none.
-    (number.cast_signed() >= 0).then_some((number.into(), is_of_64_bits))
+    Some((call.number()?, call.is_of_64_bits()))
+}
+
+/// The system call that the current thread is in, with its arguments.
+#[inline(always)]
+pub(crate) fn system_call_with_arguments() -> SystemCall {
+    system_call_in(address())
+}
+
+/// The same in registers that the kernel has saved at an address, which it has given; no call where they cannot be read.
+#[inline(always)]
+pub(crate) fn system_call_in(registers: u64) -> SystemCall {
+    SystemCall {
+        arguments: read_kernel(word(registers, SystemCall::FIRST_ARGUMENT)),
+        state: read_kernel(word(registers, SystemCall::FIRST_STATE)),
+    }
+}
+
+/// The address of a word of registers.
+#[inline(always)]
+pub(crate) fn word(registers: u64, index: usize) -> u64 {
+    registers.wrapping_add(index as u64 * 8)
 }
 
 /// Reads registers that the kernel has saved at an address, which it has given; [`false`] when it cannot.
 #[inline(always)]
-pub(crate) fn copy_saved(address: u64, registers: &mut Registers) -> bool {
+fn copy_saved(address: u64, registers: &mut Registers) -> bool {
     // SAFETY: `registers` has room for what is read; the helper checks the address.
     let result = unsafe {
         bpf_probe_read_kernel(

@@ -7,6 +7,7 @@ mod location;
 mod mapping_search;
 mod registers;
 mod stack;
+mod system_call;
 mod walk;
 
 pub use arch::{Arch, PROGRAM_COUNTER, REGISTER_COUNT};
@@ -14,6 +15,7 @@ pub use driver::{NativeOutcome, UnwindNative};
 pub use frame::NativeStep;
 pub use location::{CodeLocation, CodeLookup};
 pub use mapping_search::{MappingSearch, Mappings};
-pub use registers::{MREMAP, Registers};
+pub use registers::Registers;
 pub use stack::{MAX_ENTRIES, NativeStack};
+pub use system_call::{MREMAP, SystemCall};
 pub use walk::{NativePosition, NativeWalk, PythonFrames};

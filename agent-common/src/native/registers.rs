@@ -28,20 +28,6 @@ pub struct Registers {
     pub words: [u64; 36],
 }
 
-/// The numbers of the system calls `futex` and `futex_wake`.
-#[cfg(not(any(target_arch = "aarch64", bpf_target_arch = "aarch64")))]
-const FUTEX: u64 = 202;
-#[cfg(any(target_arch = "aarch64", bpf_target_arch = "aarch64"))]
-const FUTEX: u64 = 98;
-const FUTEX_WAKE: u64 = 454;
-
-/// The number of the system call `mremap`.
-#[cfg(not(any(target_arch = "aarch64", bpf_target_arch = "aarch64")))]
-pub const MREMAP: u64 = 25;
-/// The number of the system call `mremap`.
-#[cfg(any(target_arch = "aarch64", bpf_target_arch = "aarch64"))]
-pub const MREMAP: u64 = 216;
-
 impl Registers {
     /// No registers.
     pub const ZERO: Self = Self {
@@ -207,64 +193,6 @@ impl Registers {
         caller
     }
 
-    /// Whether a 64-bit program is in a system call that wakes threads which wait for this word of memory.
-    #[inline(always)]
-    #[must_use]
-    pub fn wake(&self, word: u64) -> bool {
-        /// Bits `FUTEX_PRIVATE_FLAG` and `FUTEX_CLOCK_REALTIME`.
-        const FLAGS: u64 = 0x180;
-        /// `FUTEX_WAKE`, `FUTEX_REQUEUE`, `FUTEX_CMP_REQUEUE`, `FUTEX_WAKE_OP`, `FUTEX_UNLOCK_PI` and
-        /// `FUTEX_WAKE_BITSET`, as bits.
-        const WAKES: u64 = 1 << 1 | 1 << 3 | 1 << 4 | FUTEX_WAKE_OP | 1 << 7 | 1 << 10;
-        const FUTEX_WAKE_OP: u64 = 1 << 5;
-
-        let ([first, operation, _, _, fifth], number) = self.arguments();
-        if !self.are_of_64_bits() || word == 0 {
-            return false;
-        }
-        if number == FUTEX_WAKE {
-            return first == word;
-        }
-        let operation = operation & 0xffff_ffff & !FLAGS;
-        if number != FUTEX || operation > 63 {
-            return false;
-        }
-        let operation = 1 << operation;
-        operation & WAKES != 0 && (first == word || operation == FUTEX_WAKE_OP && fifth == word)
-    }
-
-    /// After a system call `mremap` of a 64-bit program: where memory was, and how many bytes of it are elsewhere if it
-    /// was moved. [`None`] after another call.
-    #[inline(always)]
-    #[must_use]
-    pub fn remapped(&self) -> Option<(u64, u64)> {
-        let ([from, before, now, ..], number) = self.arguments();
-        (number == MREMAP && self.are_of_64_bits()).then_some((from, before.min(now)))
-    }
-
-    /// The first five arguments of a system call of a 64-bit program, and its number.
-    #[cfg(not(any(target_arch = "aarch64", bpf_target_arch = "aarch64")))]
-    #[inline(always)]
-    fn arguments(&self) -> ([u64; 5], u64) {
-        // `rdi`, `rsi`, `rdx`, `r10`, `r8`; `orig_ax`.
-        let words = &self.words;
-        (
-            [words[14], words[13], words[12], words[7], words[9]],
-            words[Self::SYSTEM_CALL],
-        )
-    }
-
-    /// The first five arguments of a system call of a 64-bit program, and its number.
-    #[cfg(any(target_arch = "aarch64", bpf_target_arch = "aarch64"))]
-    #[inline(always)]
-    fn arguments(&self) -> ([u64; 5], u64) {
-        let words = &self.words;
-        (
-            [words[34], words[1], words[2], words[3], words[4]],
-            words[Self::SYSTEM_CALL] & 0xffff_ffff,
-        )
-    }
-
     /// The stack pointer.
     #[inline(always)]
     #[must_use]
@@ -321,40 +249,6 @@ impl Registers {
 mod tests {
     use super::*;
 
-    /// In a system call with the first, the second and the fifth argument.
-    fn in_call(number: u64, [first, second, fifth]: [u64; 3]) -> Registers {
-        let mut registers = Registers::ZERO;
-        registers.words[15] = number;
-        registers.words[14] = first;
-        registers.words[13] = second;
-        registers.words[9] = fifth;
-        registers.words[Registers::MODE] = 0x33;
-        registers
-    }
-
-    #[test]
-    fn who_wakes_the_threads_that_wait_for_a_word_is_in_a_call_that_does() {
-        const WORD: u64 = 0x7f00_0010;
-        // `FUTEX_WAKE_PRIVATE`, `FUTEX_WAKE_BITSET`, `FUTEX_CMP_REQUEUE_PRIVATE`.
-        for operation in [0x81, 10, 0x84] {
-            assert!(in_call(FUTEX, [WORD, operation, 0]).wake(WORD));
-            assert!(!in_call(FUTEX, [WORD + 8, operation, WORD]).wake(WORD));
-        }
-        // `FUTEX_WAKE_OP_PRIVATE` has two words.
-        assert!(in_call(FUTEX, [WORD + 8, 0x85, WORD]).wake(WORD));
-        assert!(in_call(FUTEX_WAKE, [WORD, 0, 0]).wake(WORD));
-        // `FUTEX_WAIT`, `FUTEX_WAIT_BITSET`, no operation, and another call.
-        for operation in [0x80, 0x89, 64, u64::MAX] {
-            assert!(!in_call(FUTEX, [WORD, operation, WORD]).wake(WORD));
-        }
-        assert!(!in_call(0, [WORD, 0x81, 0]).wake(WORD));
-        assert!(!in_call(u64::MAX, [WORD, 0x81, 0]).wake(WORD));
-        assert!(!in_call(FUTEX, [0, 0x81, 0]).wake(0));
-        let mut of_32_bits = in_call(FUTEX, [WORD, 0x81, 0]);
-        of_32_bits.words[Registers::MODE] = 0x23;
-        assert!(!of_32_bits.wake(WORD));
-    }
-
     #[test]
     fn a_thread_at_rest_is_in_its_system_call() {
         let arguments = [1, 2, 3, 4, 5, 6];
@@ -364,21 +258,6 @@ mod tests {
         assert_eq!(registers.stack_pointer(), 0x7f00_0000);
         let in_none = Registers::at_rest(None, 0x7f00_0000, 0x40_0000);
         assert!(in_none.are_of_64_bits() && in_none.system_call().is_none());
-    }
-
-    #[test]
-    fn memory_that_is_moved_is_as_much_as_was_there_and_is() {
-        let moved = |before, now| {
-            let mut registers = in_call(MREMAP, [0x7f00_0000, before, 0]);
-            registers.words[12] = now;
-            registers
-        };
-        assert_eq!(moved(4096, 8192).remapped(), Some((0x7f00_0000, 4096)));
-        assert_eq!(moved(8192, 4096).remapped(), Some((0x7f00_0000, 4096)));
-        let mut of_32_bits = moved(4096, 8192);
-        of_32_bits.words[Registers::MODE] = 0x23;
-        assert_eq!(of_32_bits.remapped(), None);
-        assert_eq!(in_call(FUTEX, [0x7f00_0000, 4096, 0]).remapped(), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! middle of the sample of a page fault, if an interrupt wakes a thread that waits for the same word which the
 //! faulting thread is about to wake: that sample is then of a release, and measures nothing.
 
-use agent_common::{counter::Counter, native::Registers, record::ProfileKind};
+use agent_common::{counter::Counter, record::ProfileKind};
 use aya_ebpf::{macros::raw_tracepoint, programs::RawTracePointContext};
 
 use crate::{
@@ -85,6 +85,5 @@ fn wait_end(task: Task) -> Option<WaitEnd> {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn wakes(word: u64) -> u32 {
-    let mut registers = Registers::ZERO;
-    u32::from(registers::read(&mut registers) && registers.wake(word))
+    registers::system_call_with_arguments().wakes(word).into()
 }

@@ -5,7 +5,7 @@
 use agent_common::{
     counter::Counter,
     limits::MAX_MOVES_PER_SECOND,
-    native::{MREMAP, Registers},
+    native::{MREMAP, Registers, SystemCall},
 };
 use aya_ebpf::{
     helpers::{bpf_get_current_pid_tgid, generated::bpf_ktime_get_ns},
@@ -30,10 +30,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub(crate) fn on_remap(context: FExitContext) -> i32 {
     /// What the function returns is after its only argument, a type that Linux 5.10 does not know.
     const RESULT: usize = 1;
-    let mut registers = Registers::ZERO;
-    if registers::read(&mut registers) {
-        end_remap(&registers, context.arg(RESULT));
-    }
+    let call = registers::system_call_with_arguments();
+    end_remap(&call, context.arg(RESULT));
     0
 }
 
@@ -46,24 +44,21 @@ pub(crate) fn on_remap(context: FExitContext) -> i32 {
 )]
 pub(crate) fn on_system_call(context: RawTracePointContext) -> u32 {
     let saved: u64 = context.arg(0);
-    let number = saved.wrapping_add(8 * Registers::SYSTEM_CALL as u64);
-    let mut registers = Registers::ZERO;
-    if kernel_memory::read::<u32>(number) == MREMAP as u32
-        && registers::copy_saved(saved, &mut registers)
-    {
-        end_remap(&registers, context.arg(1));
+    let number = registers::word(saved, Registers::SYSTEM_CALL);
+    if kernel_memory::read::<u32>(number) == MREMAP as u32 {
+        end_remap(&registers::system_call_in(saved), context.arg(1));
     }
     0
 }
 
 /// Sends that a system call of the current process has moved memory to the address `result`, if it has.
 #[inline(always)]
-fn end_remap(registers: &Registers, result: u64) {
+fn end_remap(call: &SystemCall, result: u64) {
     let tgid = (bpf_get_current_pid_tgid() >> 32) as u32;
     if PROCESSES.get_ptr(tgid).is_none() || is_error(result) {
         return;
     }
-    let Some((from, bytes)) = registers.remapped() else {
+    let Some((from, bytes)) = call.remapped() else {
         return;
     };
     if from == result || bytes == 0 {
