@@ -18,7 +18,7 @@ use super::{
 /// The architecture whose frames are walked.
 pub(super) const ARCH: Arch = Arch::CURRENT;
 
-/// Bytes below the CFA in which the registers of the caller are saved as a rule.
+/// Bytes below the CFA in which the registers of the caller are saved as a rule, where a call pushes the return address.
 const SAVED_BYTES: u64 = 128;
 
 /// Most bytes of a frame that is left by its frame pointer: one that leads further is none.
@@ -52,7 +52,9 @@ pub(super) struct NativeFrameState {
     /// Where the stack is expected to begin, 0 where that is not known.
     stack_start: Volatile<u64>,
     /// 1 when the code was interrupted at `pc`, 0 when it called and will return to it.
-    pub(super) is_interrupted: Volatile<u32>,
+    pub(super) is_interrupted: Volatile<u16>,
+    /// 1 when only the frame pointer is known, and the stack pointer not.
+    is_by_frame_pointer: Volatile<u16>,
     /// 1 when something that had to be read could not be.
     is_fault: Volatile<u32>,
 }
@@ -67,6 +69,7 @@ impl NativeFrameState {
             window_bytes: Volatile::new(0),
             stack_start: Volatile::new(0),
             is_interrupted: Volatile::new(0),
+            is_by_frame_pointer: Volatile::new(0),
             is_fault: Volatile::new(0),
         }
     }
@@ -77,6 +80,7 @@ impl NativeFrameState {
         self.window_bytes.set(0);
         self.is_fault.set(0);
         self.is_interrupted.set(1);
+        self.is_by_frame_pointer.set(0);
     }
 
     /// At the same place as another one, with nothing in the window.
@@ -88,6 +92,8 @@ impl NativeFrameState {
             register.set(value.get());
         }
         self.is_interrupted.set(other.is_interrupted.get());
+        self.is_by_frame_pointer
+            .set(other.is_by_frame_pointer.get());
         self.stack_start.set(0);
     }
 
@@ -157,6 +163,17 @@ impl NativeFrameState {
             start = stack_pointer.wrapping_add(start.wrapping_mul(8));
         }
         let mut cfa = start.wrapping_add_signed(rule.offset.into());
+        if ARCH.link.is_some()
+            && self.is_by_frame_pointer.get() != 0
+            && number == ARCH.stack_pointer
+        {
+            if rule.frame_pointer == Saved::UNCHANGED {
+                return (0, NativeUnwindStatus::NO_RULE);
+            }
+            // It points at where its function has saved that of its caller.
+            let frame_pointer = self.register(ARCH.frame_pointer);
+            cfa = frame_pointer.wrapping_add_signed(-rule.frame_pointer.bytes());
+        }
         if rule.cfa == CfaRule::DEREFERENCED || rule.cfa == CfaRule::INDEXED {
             cfa = memory
                 .word_or_zero(UserAddr(cfa))
@@ -179,8 +196,13 @@ impl NativeFrameState {
         rule: Rule,
         cfa: u64,
     ) -> NativeStep {
-        self.load_stack_window(memory, scratch, cfa.wrapping_sub(SAVED_BYTES), cfa);
+        let (from, to) = saved_registers(rule, cfa);
+        self.load_stack_window(memory, scratch, from, to);
         let pc = if rule.return_address == Saved::UNCHANGED {
+            if ARCH.link.is_some() && self.is_interrupted.get() == 0 {
+                // What it called has changed the register.
+                return NativeStep::End(NativeUnwindStatus::NO_RULE);
+            }
             self.register(ARCH.link.unwrap_or(0))
         } else {
             self.saved(scratch, cfa, rule.return_address)
@@ -208,6 +230,11 @@ impl NativeFrameState {
         self.pc.set(pc);
         self.set_register(ARCH.stack_pointer, cfa);
         self.is_interrupted.set(0);
+        if ARCH.link.is_some() {
+            // Above the two registers that were saved is more of this frame, of unknown size.
+            let is_by_frame_pointer = rule.cfa == CfaRule::UNKNOWN;
+            self.is_by_frame_pointer.set(is_by_frame_pointer.into());
+        }
         NativeStep::Next
     }
 
@@ -236,6 +263,7 @@ impl NativeFrameState {
             nth += 1;
         }
         self.is_interrupted.set(1);
+        self.is_by_frame_pointer.set(0);
         NativeStep::Next
     }
 
@@ -307,4 +335,27 @@ impl NativeFrameState {
         }
         scratch.word(distance as usize & (WINDOW_BYTES - 1))
     }
+}
+
+/// From where to where a frame with this CFA has saved registers of its caller that a rule needs.
+#[inline(always)]
+fn saved_registers(rule: Rule, cfa: u64) -> (u64, u64) {
+    if ARCH.link.is_none() {
+        return (cfa.wrapping_sub(SAVED_BYTES), cfa);
+    }
+    // Anywhere in the frame, mostly side by side at its end, where the stack pointer is.
+    let place = |saved: Saved| {
+        if saved == Saved::UNCHANGED || saved == Saved::LOST {
+            None
+        } else {
+            Some(cfa.wrapping_add_signed(saved.bytes()))
+        }
+    };
+    let (first, second) = (place(rule.return_address), place(rule.frame_pointer));
+    let (first, second) = match (first, second) {
+        (Some(first), Some(second)) => (first, second),
+        (Some(only), None) | (None, Some(only)) => (only, only),
+        (None, None) => (cfa, cfa),
+    };
+    (first.min(second), first.max(second).wrapping_add(8))
 }
