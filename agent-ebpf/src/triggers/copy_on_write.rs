@@ -102,7 +102,9 @@ fn note_page(fault: &mut PendingFault) {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn begin_copy(address: u64) -> u32 {
-    let due = due_samples(address);
+    let Some((due, address)) = due_samples(address) else {
+        return 0;
+    };
     if due == 0 {
         return 0;
     }
@@ -118,28 +120,29 @@ extern "C" fn begin_copy(address: u64) -> u32 {
     1
 }
 
-/// How many samples are due of the copy that the fault at this address has made.
+/// How many samples are due of the copy that the fault in the page of this address has made, and the address that was
+/// written to.
 #[inline(always)]
-fn due_samples(address: u64) -> u32 {
-    let Some(fault) = pending_fault() else {
-        return 0;
-    };
+fn due_samples(address: u64) -> Option<(u32, u64)> {
+    let fault = pending_fault()?;
     if fault.tid != bpf_get_current_pid_tgid() as u32 {
-        return 0;
+        return None;
     }
-    let is_of_fault = address != 0 && fault.address == address;
+    let page_bytes = u64::from(kernel_offset(|layout| &layout.resident.page_bytes));
+    let written = fault.address;
+    // Linux 5.10 on aarch64 counts resolved faults at the beginning of their pages.
+    let is_of_fault = address != 0 && (written ^ address) & page_bytes.wrapping_neg() == 0;
     fault.address = 0;
     if !is_of_fault || fault.has_page == 0 {
-        return 0;
+        return None;
     }
     let counted = resident::counted_here();
     if resident::has_grown(fault.counted, counted) {
-        return 0;
+        return None;
     }
-    let page_bytes = kernel_offset(|layout| &layout.resident.page_bytes);
     // SAFETY: the helper takes no arguments.
     let random = unsafe { bpf_get_prandom_u32() };
-    fault.copied.add(page_bytes.into(), random) as u32
+    Some((fault.copied.add(page_bytes, random) as u32, written))
 }
 
 /// The number of what the sampled thread writes to.
