@@ -12,7 +12,7 @@
 use agent_common::{
     counter::Counter,
     layout::{MAX_COUNTER_BYTES, ResidentLayout},
-    record::{MemoryType, PAGES_OF_HUGE},
+    record::{MemoryType, pages_of_huge},
     volatile::masked,
 };
 use aya_ebpf::helpers::{
@@ -62,11 +62,13 @@ impl Due {
     #[inline(always)]
     fn of_pages(self, pages: [i64; MEMORY_TYPES]) -> Self {
         let mut flags = 0;
+        let page_bytes = kernel_offset(|layout| &layout.resident.page_bytes);
+        let pages_of_huge = pages_of_huge(page_bytes.into()).cast_signed();
         for pages in pages {
             if pages > 0 {
                 flags |= Self::HAS_GROWN;
             }
-            if pages >= PAGES_OF_HUGE.cast_signed() {
+            if pages >= pages_of_huge {
                 flags |= Self::IS_HUGE;
             }
         }

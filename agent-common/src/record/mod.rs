@@ -31,7 +31,7 @@ pub use lock_name::LockName;
 pub use lock_release::LockRelease;
 pub use memory::MemoryType;
 pub use native_stack::{NativeFrame, NativeKind, NativeStackHead};
-pub use page::{GonePage, IS_HUGE, MovedMemory, NewPage, PAGES_OF_HUGE};
+pub use page::{GonePage, IS_HUGE, MovedMemory, NewPage, pages_of_huge};
 pub use process_event::{ProcessEvent, ProcessEventKind};
 pub use profile_kind::ProfileKind;
 pub use request::{AbsentPage, WantedTable};

@@ -20,8 +20,12 @@ pub struct NewPage {
 /// In the address of a page: it is a huge one.
 pub const IS_HUGE: u64 = 1;
 
-/// How many pages a huge page is.
-pub const PAGES_OF_HUGE: u64 = 512;
+/// How many pages of so many bytes a huge page is: as many as one of them has entries of a table of pages.
+#[inline(always)]
+#[must_use]
+pub const fn pages_of_huge(page_bytes: u64) -> u64 {
+    page_bytes / 8
+}
 
 /// A [`NewPage`] is gone: there is another one at its address.
 #[repr(C)]

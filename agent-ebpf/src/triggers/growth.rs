@@ -3,7 +3,7 @@
 use agent_common::{
     limits::GROWTH_PERIOD_BYTES,
     maps::PageKey,
-    record::{IS_HUGE, PAGES_OF_HUGE, ProfileKind},
+    record::{IS_HUGE, ProfileKind, pages_of_huge},
 };
 use aya_ebpf::{helpers::bpf_get_current_pid_tgid, macros::perf_event, programs::PerfEventContext};
 
@@ -71,7 +71,7 @@ extern "C" fn begin_growth(address: u64) -> u32 {
 fn page_at(address: u64, is_huge: bool) -> u64 {
     let bytes = u64::from(kernel_offset(|layout| &layout.resident.page_bytes));
     if is_huge {
-        let bytes = bytes.wrapping_mul(PAGES_OF_HUGE);
+        let bytes = bytes.wrapping_mul(pages_of_huge(bytes));
         address & !bytes.wrapping_sub(1) | IS_HUGE
     } else {
         address & !bytes.wrapping_sub(1)

@@ -18,13 +18,16 @@ use super::{
 use crate::profile::{Kind, RecordedExceptions};
 
 /// Where the registers of a thread are in its kernel stack on kernels without
-/// `bpf_task_pt_regs` (before Linux 5.15): a `pt_regs` of this size at the end of 16 KiB.
-const REGISTERS_IN_STACK: u32 = (16 << 10)
-    - if cfg!(target_arch = "aarch64") {
+/// `bpf_task_pt_regs` (before Linux 5.15): a `pt_regs` at the end of 16 KiB, or of a page that is larger.
+fn registers_in_stack() -> u32 {
+    const REGISTERS_BYTES: u32 = if cfg!(target_arch = "aarch64") {
         336
     } else {
         168
     };
+    let page_bytes = u32::try_from(rustix::param::page_size()).unwrap_or(0);
+    page_bytes.max(16 << 10) - REGISTERS_BYTES
+}
 
 /// What the BPF programs are loaded with.
 #[derive(Clone, Debug)]
@@ -76,7 +79,7 @@ pub enum Visits {
 pub(super) fn kernel_btf(functions: &[&'static str]) -> Result<KernelBtf, Error> {
     let mut btf = KernelBtf::read(functions)?;
     if !has_task_pt_regs() {
-        btf.layout.registers = REGISTERS_IN_STACK;
+        btf.layout.registers = registers_in_stack();
     }
     Ok(btf)
 }

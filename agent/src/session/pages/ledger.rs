@@ -14,7 +14,7 @@ use std::{
 
 use agent_common::{
     limits::MAX_PAGES,
-    record::{IS_HUGE, MovedMemory, PAGES_OF_HUGE, ProfileKind, Sample},
+    record::{IS_HUGE, MovedMemory, ProfileKind, Sample, pages_of_huge},
 };
 use rustix::param::page_size;
 
@@ -255,12 +255,13 @@ fn take(
 
 /// Where a page begins, and its bytes.
 fn extent(page: u64) -> (u64, u64) {
+    let page_bytes = page_size() as u64;
     let pages = if page & IS_HUGE == 0 {
         1
     } else {
-        PAGES_OF_HUGE
+        pages_of_huge(page_bytes)
     };
-    (page & !IS_HUGE, pages * page_size() as u64)
+    (page & !IS_HUGE, pages * page_bytes)
 }
 
 #[cfg(test)]
