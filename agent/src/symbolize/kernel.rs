@@ -208,7 +208,7 @@ impl KallsymsParser {
         let address = u64::from_str_radix(address, 16).ok()?;
         let kind = fields.next()?;
         let symbol = fields.next()?;
-        if !matches!(kind, b"t" | b"T" | b"w" | b"W") {
+        if !matches!(kind, b"t" | b"T" | b"w" | b"W") || elf::is_mapping_symbol(symbol) {
             return None;
         }
         if address == 0 {
@@ -299,7 +299,9 @@ ffffffff81000100 T __x64_sys_read
 ffffffff81000200 t do_read.isra.0
 ffffffff81000300 D jiffies
 ffffffff82000000 W weak_one
+ffffffffc0000040 t $x\t[ext4]
 ffffffffc0000040 t ext4_read\t[ext4]
+ffffffffc0000048 t $d.1\t[ext4]
 ffffffffc0001000 t bpf_prog_6deef7357e7b4530_walk\t[bpf]
 broken line
 ffffffff8100zzzz T broken
@@ -329,7 +331,7 @@ ffffffff8100zzzz T broken
         assert_eq!(find(&symbols, 0xffff_ffff_8110_0200), None);
         assert_eq!(find(&symbols, 0xffff_ffff_8200_0001), of_kernel("weak_one"));
         assert_eq!(
-            find(&symbols, 0xffff_ffff_c000_0041),
+            find(&symbols, 0xffff_ffff_c000_0049),
             of_module("ext4_read", "ext4")
         );
         let program = of_module("bpf_prog_6deef7357e7b4530_walk", "bpf");

@@ -3,9 +3,11 @@
 //! Invariant: a table is read in pieces and a name on request, so that only what the caller keeps
 //! takes memory.
 
+use std::collections::HashMap;
+
 use goblin::elf::{
     SectionHeader,
-    header::ET_REL,
+    header::{EM_AARCH64, ET_REL},
     section_header::{SHF_EXECINSTR, SHN_ABS, SHT_DYNSYM, SHT_NOBITS, SHT_SYMTAB},
     sym::{STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, st_bind, st_type},
 };
@@ -56,6 +58,44 @@ pub struct Function {
     pub is_label: bool,
 }
 
+/// Whether a name is that of a mapping symbol, which says that code (`$x`) or data (`$d`) of aarch64 begins at an address,
+/// perhaps in the middle of a function.
+///
+/// Source: ELF for the Arm 64-bit architecture, section 5.5.4.
+#[must_use]
+pub fn is_mapping_symbol(name: &[u8]) -> bool {
+    matches!(name, [b'$', b'x' | b'd'] | [b'$', b'x' | b'd', b'.', ..])
+}
+
+/// The names of mapping symbols in a table, by their offsets: mostly all of them are at the same one or two.
+#[derive(Debug, Default)]
+struct MappingSymbols {
+    known: HashMap<u32, bool>,
+}
+
+impl MappingSymbols {
+    /// Most names that are kept.
+    const MAX_KNOWN: usize = 64;
+
+    /// Whether a function of the table is none but a mapping symbol.
+    fn has<S: Source>(&mut self, elf: &Elf<S>, table: &SymbolTable, function: &Function) -> bool {
+        if elf.machine() != EM_AARCH64 || !function.is_label || function.bytes != 0 {
+            return false;
+        }
+        if let Some(known) = self.known.get(&function.name) {
+            return *known;
+        }
+        let mut start = [0; 3];
+        let at = table.names_offset.saturating_add(function.name.into());
+        let is_mapping = elf.fill(&mut start, at).is_ok()
+            && is_mapping_symbol(start.split(|byte| *byte == 0).next().unwrap_or_default());
+        if self.known.len() < Self::MAX_KNOWN {
+            self.known.insert(function.name, is_mapping);
+        }
+        is_mapping
+    }
+}
+
 impl<S: Source> Elf<S> {
     /// A symbol table, if the file has it.
     #[must_use]
@@ -91,6 +131,7 @@ impl<S: Source> Elf<S> {
         mut take: impl FnMut(Function),
     ) -> Result<(), Error> {
         let mut carried = 0;
+        let mut marks = MappingSymbols::default();
         self.scan(
             table.offset,
             table.bytes,
@@ -104,6 +145,7 @@ impl<S: Source> Elf<S> {
                 entries
                     .iter()
                     .filter_map(|entry| self.function(entry))
+                    .filter(|function| !marks.has(self, table, function))
                     .for_each(&mut take);
             },
         )

@@ -29,7 +29,7 @@ pub use debug_files::DebugFiles;
 pub use error::Error;
 pub use file::Elf;
 pub(super) use file::{CONTEXT, HEADER_BYTES, SECTION_BYTES, SEGMENT_BYTES};
-pub use functions::{Binding, Function, Which};
+pub use functions::{Binding, Function, Which, is_mapping_symbol};
 pub use go::{GoFunction, GoLine, GoTable, StackSize};
 pub use notes::build_id_in;
 pub use plt::PltStub;
