@@ -11,6 +11,7 @@ use super::{
     evaluate::{Budget, Evaluation},
     go::GoFunctions,
     mark::{self, CodeMark, CodeRole},
+    plt,
     reason::{UnknownCounts, UnknownReason},
     rows::{GAP, Row, merge},
     rules::Rules,
@@ -69,6 +70,10 @@ pub fn compile<S: Source>(elf: &Elf<S>, marks: &[CodeMark]) -> Result<Compiled, 
         rows = fill(&rows, &others);
     }
     drop(debug_frame);
+    let stubs = plt::rows(elf, &arch, &code, &mut rules);
+    if !stubs.is_empty() {
+        rows = fill(&rows, &stubs);
+    }
     let marks = mark::rows(&code, marks);
     if !marks.is_empty() {
         rows = merge(&rows, &marks, |rule, mark| {

@@ -26,6 +26,7 @@ mod evaluate;
 mod expression;
 mod go;
 mod mark;
+mod plt;
 mod reason;
 mod rows;
 mod rule;
