@@ -1,6 +1,7 @@
 //! Functions of files whose calls are recorded by probes.
 
 use agent_common::probe_argument::ProbeArgument;
+use goblin::elf::header::EM_AARCH64;
 use tracing::debug;
 
 use super::{
@@ -8,8 +9,9 @@ use super::{
     jumps, probe_arguments,
 };
 
-/// `endbr64`, with which functions begin that may be called indirectly.
+/// `endbr64` and `bti c`, with which functions begin that may be called indirectly.
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+const BTI_C: [u8; 4] = 0xd503_245f_u32.to_le_bytes();
 
 /// The functions with which programs ask for memory, by their names in the C library.
 const ALLOCATING: [(&str, ProbedFunction); 10] = [
@@ -101,7 +103,7 @@ impl ProbePoint {
             return Ok(None);
         }
         // The kernel emulates a `push` for a probe, and has to run an `endbr64` elsewhere.
-        let skipped = skipped(&first);
+        let skipped = skipped(elf.machine(), &first);
         let offset = elf
             .segments()
             .file_offset(address.wrapping_add(skipped as u64), 1);
@@ -114,9 +116,14 @@ impl ProbePoint {
 }
 
 /// Bytes at the start of a function that do nothing.
-fn skipped(code: &[u8]) -> usize {
-    if code.starts_with(&ENDBR64) {
-        ENDBR64.len()
+fn skipped(machine: u16, code: &[u8]) -> usize {
+    let mark = if machine == EM_AARCH64 {
+        BTI_C
+    } else {
+        ENDBR64
+    };
+    if code.starts_with(&mark) {
+        mark.len()
     } else {
         0
     }
@@ -201,7 +208,7 @@ fn first_jump<S: Source>(elf: &Elf<S>, address: u64) -> Result<Option<u64>, Erro
     if !elf.initial_bytes(address, &mut code)? {
         return Ok(None);
     }
-    let skipped = skipped(&code);
+    let skipped = skipped(elf.machine(), &code);
     let mut target = None;
     let first = &code[skipped..][..JUMP];
     let is_jump = |place: u64| target = target.or(Some(place));

@@ -37,7 +37,7 @@ impl SampledPages {
     pub(super) const FUNCTION: &str = MREMAP;
 
     /// Takes the map, and has moves of memory recorded: at the end of one function where the kernel attaches programs to
-    /// functions (on x86-64, and on 64-bit ARM since Linux 6.0), else of all system calls.
+    /// functions (on x86-64, and on aarch64 since Linux 6.4), else of all system calls.
     pub(super) fn load(object: &mut Ebpf, functions: &Btf) -> Result<Self, Error> {
         let pages = maps::take(object, PAGES)?;
         if attach_to_remap(object, functions).is_err() {

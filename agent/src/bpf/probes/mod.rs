@@ -57,7 +57,7 @@ fn load(object: &mut Ebpf, name: &'static str) -> Result<ProgramFd, Error> {
     })
 }
 
-/// Tries a program where it changes no code: at the header of the agent's own file.
+/// Tries a program where no code is that runs: at the header of the agent's own file.
 fn check(program: &ProgramFd) -> Result<(), Error> {
     let header = ProbePoint {
         function: ProbedFunction::Malloc,

@@ -57,10 +57,14 @@ extern "C" fn probed(_argument: u64) {
 }
 
 /// A function that does nothing.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 extern "C" fn probed(_argument: u64) {
-    naked_asm!("nop", "ret")
+    naked_asm!(
+        "stp x29, x30, [sp, #-16]!",
+        "ldp x29, x30, [sp], #16",
+        "ret"
+    )
 }
 
 /// The median of some rounds.

@@ -188,7 +188,7 @@ const CALLS: [Row; 160] = [
     ("lstat64", Wait::File, [NONE, 196, NONE]),
     ("fstat", Wait::File, [5, 108, 80]),
     ("fstat64", Wait::File, [NONE, 197, NONE]),
-    ("newfstatat", Wait::File, [262, NONE, NONE]),
+    ("newfstatat", Wait::File, [262, NONE, 79]),
     ("fstatat64", Wait::File, [NONE, 300, NONE]),
     ("statx", Wait::File, [332, 383, 291]),
     ("statfs", Wait::File, [137, 99, 43]),
