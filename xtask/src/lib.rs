@@ -5,7 +5,7 @@
 //! | [`interpreters`] | the Python interpreters that tests profile |
 //! | [`reference_tools`], [`cluster`] | programs that tests send profiles to or run the agent beside |
 //! | [`tools`] | the compilers, debuggers and runtimes that tests run |
-//! | [`cross`] | the compiler for the architecture that this machine does not have |
+//! | [`architecture`] | the architectures that the agent is for, and the compilers for the one that this machine does not have |
 //! | [`vm`] | other kernels, in virtual machines |
 //! | [`workloads`] | large programs that the bench profiles |
 //! | [`packaging`] | the Debian package, the files of a release and the container image |
@@ -24,10 +24,10 @@
 //! Invariant: the machine is changed only through `packages`, through rustup's components and in
 //! the cache directory.
 
+pub mod architecture;
 mod cache;
 pub mod cargo_tools;
 pub mod cluster;
-pub mod cross;
 pub mod debian;
 pub mod interpreters;
 pub mod libraries;

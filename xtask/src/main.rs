@@ -11,6 +11,7 @@ use commands::{
     Results, bench, build, ci, demo, dependencies, fuzz, lint, record_fixtures, setup, soak, test,
     vm,
 };
+use xtask::architecture::Architecture;
 use xtask::interpreters;
 use xtask::vm::Kernel;
 
@@ -31,7 +32,11 @@ enum Task {
         tests: bool,
     },
     /// Build the agent in release mode
-    Build,
+    Build {
+        /// For machines of this architecture, as `uname -m` prints it [default: this machine's]
+        #[arg(long)]
+        architecture: Option<Architecture>,
+    },
     /// Build the agent's Debian package
     Package {
         /// Version of the package [default: the agent's]
@@ -81,6 +86,9 @@ enum Task {
         /// Boot only this kernel: 5.10, 6.1, 6.12 or newest; repeatable
         #[arg(long = "kernel", value_name = "KERNEL")]
         kernels: Vec<Kernel>,
+        /// Emulate machines of this architecture, as `uname -m` prints it [default: this machine's]
+        #[arg(long)]
+        architecture: Option<Architecture>,
         /// Install this program instead of the agent
         #[arg(long)]
         program: Option<PathBuf>,
@@ -109,7 +117,10 @@ fn run(task: Task) -> Result<ExitCode> {
                 setup::cross_compiler()?;
             }
         }
-        Task::Build => println!("{}", build::agent()?.display()),
+        Task::Build { architecture } => {
+            let architecture = architecture.unwrap_or_else(Architecture::host);
+            println!("{}", build::agent_for(architecture)?.display());
+        }
         Task::Package { version } => println!("{}", build::package(version.as_deref())?.display()),
         Task::Release => println!("{}", build::release()?.display()),
         Task::Image => println!("{}", build::image()?),
@@ -134,16 +145,23 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Interpreters => print_interpreters()?,
         Task::Vm {
             kernels,
+            architecture,
             program,
             command,
         } => {
-            let program = program.map_or_else(build::agent, Ok)?;
+            let architecture = architecture.unwrap_or_else(Architecture::host);
+            let program = program.map_or_else(|| build::agent_for(architecture), Ok)?;
             let kernels = if kernels.is_empty() {
                 &Kernel::ALL
             } else {
                 &kernels[..]
             };
-            return Ok(ExitCode::from(vm::run(kernels, &program, &command)?));
+            return Ok(ExitCode::from(vm::run(
+                kernels,
+                architecture,
+                &program,
+                &command,
+            )?));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -34,6 +34,25 @@ pub fn cargo() -> Command {
     command
 }
 
+/// The command, to be run with the time that others leave.
+#[must_use]
+pub fn at_low_priority(command: &Command) -> Command {
+    let mut nice = Command::new("nice");
+    nice.args(["-n", "19"])
+        .arg(command.get_program())
+        .args(command.get_args());
+    if let Some(directory) = command.get_current_dir() {
+        nice.current_dir(directory);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => nice.env(name, value),
+            None => nice.env_remove(name),
+        };
+    }
+    nice
+}
+
 /// Whether this process runs as root.
 #[must_use]
 pub fn is_root() -> bool {

@@ -3,11 +3,21 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use xtask::architecture::Architecture;
 use xtask::packaging::{deb, image, release};
 use xtask::paths;
 use xtask::process::{cargo, run};
 
 use super::setup;
+
+/// Builds the agent's release binary for an architecture and returns its path.
+pub(crate) fn agent_for(architecture: Architecture) -> Result<PathBuf> {
+    if architecture.is_host() {
+        return agent();
+    }
+    setup::bpf()?;
+    architecture.build()
+}
 
 /// Builds the agent's release binary and returns its path.
 pub(crate) fn agent() -> Result<PathBuf> {

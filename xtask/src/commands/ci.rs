@@ -4,6 +4,7 @@ use std::thread;
 
 use anyhow::{Result, bail};
 use build_bpf::Tools;
+use xtask::architecture::Architecture;
 
 use super::fuzz::Fuzzer;
 use super::{Results, lint, setup, test};
@@ -22,8 +23,8 @@ pub(crate) fn run(results: &mut Results, tests: &test::Options) -> Result<()> {
         // First, because the tests share the dependencies that it compiles.
         results.check("fuzzing", || Fuzzer::for_check()?.check());
         lint_host(results, &tools);
-        results.check("lints_other_architecture", || {
-            lint::other_architecture(&tools)
+        results.check("lints_bpf_other_architecture", || {
+            lint::bpf(&tools, Architecture::other())
         });
         results.step("compilation of the tests", test::compile)?;
         results.step("setup of the tests", || match programs.join() {
@@ -59,5 +60,5 @@ fn set_up(results: &mut Results) -> Result<Tools> {
 
 fn lint_host(results: &mut Results, tools: &Tools) {
     results.check("lints_host", lint::host);
-    results.check("lints_bpf", || lint::bpf(tools));
+    results.check("lints_bpf", || lint::bpf(tools, Architecture::host()));
 }

@@ -3,11 +3,9 @@
 //! Invariant: no command for the host's target includes the BPF programs, which only build for the
 //! BPF target.
 
-use std::env::consts::ARCH;
-
 use anyhow::Result;
 use build_bpf::Tools;
-use xtask::cross;
+use xtask::architecture::Architecture;
 use xtask::paths;
 use xtask::process::{cargo, run};
 
@@ -29,7 +27,7 @@ pub(crate) fn clippy() -> Result<()> {
     setup::linters(&tools)?;
     setup::fuzzers()?;
     host()?;
-    bpf(&tools)?;
+    bpf(&tools, Architecture::host())?;
     other_architecture(&tools)
 }
 
@@ -40,20 +38,16 @@ pub(crate) fn host() -> Result<()> {
         .args(["--all-targets", "--", "--deny", "warnings"]))
 }
 
-/// Lints the BPF programs for this machine's architecture.
-pub(crate) fn bpf(tools: &Tools) -> Result<()> {
-    bpf_for(tools, ARCH)
+/// Lints the BPF programs for an architecture.
+pub(crate) fn bpf(tools: &Tools, architecture: Architecture) -> Result<()> {
+    run(&mut tools.clippy(architecture.name, &paths::target().join("bpf-clippy")))
 }
 
 /// Lints the BPF programs and the agent for the architecture that this machine does not have, and
 /// installs what that needs.
-pub(crate) fn other_architecture(tools: &Tools) -> Result<()> {
-    let other = cross::other();
-    bpf_for(tools, other.architecture)?;
-    setup::cross_compiler()?;
+fn other_architecture(tools: &Tools) -> Result<()> {
+    let other = Architecture::other();
+    bpf(tools, other)?;
+    other.ensure_compilers()?;
     run(&mut other.clippy())
-}
-
-fn bpf_for(tools: &Tools, architecture: &str) -> Result<()> {
-    run(&mut tools.clippy(architecture, &paths::target().join("bpf-clippy")))
 }

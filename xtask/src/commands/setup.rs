@@ -7,8 +7,9 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 use build_bpf::toolchain::{self, Provider, Toolchain};
 use build_bpf::{Tools, linker};
+use xtask::architecture::Architecture;
 use xtask::process::{cargo, find_program, succeeds};
-use xtask::{cluster, cross, packages, reference_tools, tools};
+use xtask::{cluster, packages, reference_tools, tools};
 
 /// The distribution's compiler with the source of `core`.
 const DEBIAN_RUST: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
@@ -61,13 +62,13 @@ pub(crate) fn test_programs() -> Result<()> {
 }
 
 /// Finds or installs the C compiler and Rust's standard library for the architecture that this
-/// machine does not have, which the lint for it needs.
+/// machine does not have.
 ///
 /// # Errors
 ///
 /// When one of them is missing and cannot be installed.
 pub(crate) fn cross_compiler() -> Result<()> {
-    cross::other().ensure()
+    Architecture::other().ensure_compilers()
 }
 
 /// Finds or installs the C++ compiler that the fuzzers are built with.

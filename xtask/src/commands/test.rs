@@ -3,13 +3,14 @@
 use std::env::{self, consts::ARCH};
 use std::path::Path;
 use std::process::Command;
-use std::{iter, slice, thread};
+use std::{slice, thread};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
+use xtask::architecture::Architecture;
 use xtask::interpreters::{self, Available, Interpreter};
 use xtask::paths;
 use xtask::process::{cargo, find_program, is_root, output, run};
-use xtask::vm::{self, Kernel};
+use xtask::vm::{self, Kernel, System};
 
 use super::{NamedCheck, Results, setup, soak};
 
@@ -36,14 +37,20 @@ const OF_PACKAGE: &str = "package";
 /// All other programs of tests, by their names.
 const OTHERS: [&str; 3] = ["[!ep]*", "e[!n]*", "p[!a]*"];
 
-/// A check of the agent on a kernel, with these interpreters.
-type KernelCheck = fn(Kernel, &Path, &[Interpreter]) -> Result<()>;
+/// A check of the agent on a kernel.
+type KernelCheck = fn(&System<'_>) -> Result<()>;
 
 /// The checks on each kernel, by what their names end with.
 const ON_KERNELS: [(&str, KernelCheck); 3] = [
     ("", vm::check),
     ("_processors", vm::check_processors),
     ("_events", vm::check_events),
+];
+
+/// Those on machines of the other architecture, and on which kernels.
+const OF_OTHER_ARCHITECTURE: [(&str, KernelCheck, &[Kernel]); 2] = [
+    ("", vm::check, &Kernel::ENDS),
+    ("_events", vm::check_events, &[Kernel::Linux5_10]),
 ];
 
 /// Virtual machines at a time: each spends much of its time on one processor.
@@ -167,14 +174,23 @@ pub(crate) fn all(results: &mut Results, options: &Options, available: Available
         }
         Ok(tests)
     };
-    results.cargo_test(
-        on_host()?
-            .args(PACKAGES)
-            .args(["--no-fail-fast", "--lib", "--bins"])
-            .args(others)
-            .arg("--")
-            .args(&skipped),
-    )?;
+    let of_other = thread::scope(|scope| -> Result<_> {
+        // Most of these tests use one processor; beside those that profile nothing may run.
+        let built = scope.spawn(|| Architecture::other().build_beside());
+        results.cargo_test(
+            on_host()?
+                .args(PACKAGES)
+                .args(["--no-fail-fast", "--lib", "--bins"])
+                .args(others)
+                .arg("--")
+                .args(&skipped),
+        )?;
+        let name = format!("agent for {}", Architecture::other().name);
+        results.step(&name, || match built.join() {
+            Ok(built) => Ok(built),
+            Err(_) => bail!("a thread panicked"),
+        })
+    })?;
     results.cargo_test(
         on_host()?
             .args(["--package", "agent", "--test", PROFILING, "--"])
@@ -184,21 +200,27 @@ pub(crate) fn all(results: &mut Results, options: &Options, available: Available
     // The tests have made and run it.
     let agent = paths::agent_binary();
     soak::check(results, &agent);
-    let package: NamedCheck<'_> = {
-        let mut test = on_host()?;
-        let check = move || test_of_package(&mut test);
-        (OF_PACKAGE.to_owned(), Box::new(check))
-    };
-    let on_kernels = ON_KERNELS.iter().flat_map(|(name, check)| {
-        let (agent, interpreters) = (&agent, &interpreters);
-        let kernels = options.kernels().iter();
-        kernels.map(move |&kernel| -> NamedCheck<'_> {
-            let run = move || check(kernel, agent, interpreters);
-            (format!("linux_{kernel}{name}"), Box::new(run))
-        })
-    });
+    let mut package = on_host()?;
     // The longest one first.
-    let in_machines = iter::once(package).chain(on_kernels).collect();
+    let mut in_machines: Vec<NamedCheck<'_>> = vec![(
+        OF_PACKAGE.to_owned(),
+        Box::new(move || test_of_package(&mut package)),
+    )];
+    for (name, check) in ON_KERNELS {
+        for &kernel in options.kernels() {
+            let system = System {
+                kernel,
+                architecture: Architecture::host(),
+                program: &agent,
+                interpreters: &interpreters,
+            };
+            in_machines.push(named(system, name, check));
+        }
+    }
+    match &of_other {
+        Ok(agent) => in_machines.extend(of_other_architecture(agent)),
+        Err(error) => results.fail("agent_of_other_architecture", anyhow!("{error:#}")),
+    }
     results.check_together("virtual machines", MACHINES, in_machines);
     if !options.all_versions {
         println!(
@@ -207,6 +229,31 @@ pub(crate) fn all(results: &mut Results, options: &Options, available: Available
         );
     }
     Ok(())
+}
+
+/// The checks of an agent for the other architecture.
+fn of_other_architecture(agent: &Path) -> impl Iterator<Item = NamedCheck<'_>> {
+    let checks = OF_OTHER_ARCHITECTURE.iter();
+    checks.flat_map(move |(name, check, kernels)| {
+        let systems = kernels.iter().map(move |&kernel| System {
+            kernel,
+            architecture: Architecture::other(),
+            program: agent,
+            interpreters: &[],
+        });
+        systems.map(|system| named(system, name, *check))
+    })
+}
+
+/// A check of a system, with its name.
+fn named<'a>(system: System<'a>, name: &str, check: KernelCheck) -> NamedCheck<'a> {
+    let architecture = if system.architecture.is_host() {
+        String::new()
+    } else {
+        format!("_{}", system.architecture.name)
+    };
+    let name = format!("linux_{}{architecture}{name}", system.kernel);
+    (name, Box::new(move || check(&system)))
 }
 
 /// Runs the test of the package, and prints what it did only where it fails.

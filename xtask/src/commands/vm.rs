@@ -3,12 +3,22 @@
 use std::path::Path;
 
 use anyhow::Result;
+use xtask::architecture::Architecture;
 use xtask::interpreters;
-use xtask::vm::{self, Kernel};
+use xtask::vm::{self, Kernel, System};
 
 /// Runs `command` on each of the kernels, and returns the first exit status that is not 0.
-pub(crate) fn run(kernels: &[Kernel], program: &Path, command: &[String]) -> Result<u8> {
-    let interpreters = interpreters::all()?;
+pub(crate) fn run(
+    kernels: &[Kernel],
+    architecture: Architecture,
+    program: &Path,
+    command: &[String],
+) -> Result<u8> {
+    let interpreters = if architecture.is_host() {
+        interpreters::all()?
+    } else {
+        Vec::new()
+    };
     let command = match command {
         [shell_command] => shell_command.clone(),
         words => words
@@ -19,7 +29,13 @@ pub(crate) fn run(kernels: &[Kernel], program: &Path, command: &[String]) -> Res
     };
     for &kernel in kernels {
         println!("linux {kernel}:");
-        let status = vm::run(kernel, program, &interpreters, &command)?;
+        let system = System {
+            kernel,
+            architecture,
+            program,
+            interpreters: &interpreters,
+        };
+        let status = vm::run(&system, &command)?;
         if status != 0 {
             println!("linux {kernel}: exit status {status}");
             return Ok(status);

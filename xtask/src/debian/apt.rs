@@ -50,13 +50,13 @@ impl Apt {
         if !Path::new(KEYRING).exists() {
             packages::install(&["debian-archive-keyring"])?;
         }
-        let state = paths::cache()?.join("debian").join(release.suite);
+        let state = paths::cache()?.join("debian").join(release.state_name());
         let apt = Self { state };
         let mut updated = UPDATED.lock().unwrap_or_else(PoisonError::into_inner);
         let updated = updated.get_or_insert_default();
         if !updated.contains(&apt.state) {
             let _alone = apt.lock()?;
-            apt.configure()?;
+            apt.configure(release)?;
             match release.snapshot {
                 Some(snapshot) => apt.fetch_snapshot(site, release, snapshot)?,
                 None => apt.fetch_stable(site, release)?,
@@ -172,13 +172,14 @@ impl Apt {
         Some(date.to_owned())
     }
 
-    fn configure(&self) -> Result<()> {
+    fn configure(&self, release: Release) -> Result<()> {
         for directory in ["lists/partial", "archives/partial"] {
             fs::create_dir_all(self.state.join(directory))?;
         }
         // As if nothing were installed, so that all dependencies are downloaded.
         fs::write(self.state.join("status"), "")?;
-        fs::write(self.state.join("apt.conf"), configuration(&self.state))?;
+        let configuration = configuration(&self.state, release.architecture);
+        fs::write(self.state.join("apt.conf"), configuration)?;
         Ok(())
     }
 
@@ -227,8 +228,11 @@ impl Source {
     }
 }
 
-fn configuration(state: &Path) -> String {
+fn configuration(state: &Path, architecture: Option<&str>) -> String {
     let state = state.display();
+    let architecture = architecture.map_or_else(String::new, |name| {
+        format!("APT::Architecture \"{name}\";\nAPT::Architectures {{ \"{name}\"; }};\n")
+    });
     format!(
         r#"// What the machine does when its own packages change.
 #clear APT::Update::Post-Invoke;
@@ -236,7 +240,7 @@ fn configuration(state: &Path) -> String {
 Acquire::Check-Valid-Until "false";
 Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
 Acquire::Languages "none";
-APT::Sandbox::User "";
+{architecture}APT::Sandbox::User "";
 Dir::Cache "{state}";
 Dir::Etc::preferences "/dev/null";
 Dir::Etc::preferencesparts "/dev/null";
@@ -257,7 +261,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         fs::write(
             directory.path().join("apt.conf"),
-            configuration(directory.path()),
+            configuration(directory.path(), None),
         )
         .unwrap();
         let Some(program) = find_program("apt-config") else {

@@ -18,6 +18,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
+use crate::architecture::Architecture;
 use crate::cache::{Shelf, Site};
 use crate::process::is_executable;
 
@@ -31,6 +32,8 @@ const SHELF: Shelf = Shelf("programs");
 pub struct Release {
     suite: &'static str,
     snapshot: Option<Snapshot>,
+    /// What Debian calls the architecture of its packages; [`None`] for this machine's.
+    architecture: Option<&'static str>,
 }
 
 /// The state of the archive at one time, which snapshot.debian.org keeps.
@@ -56,6 +59,7 @@ pub const SID: Release = Release {
         timestamp: "20261030T120000Z",
         date: "Fri, 30 Oct 2026 08:08:01 UTC",
     }),
+    architecture: None,
 };
 
 impl Release {
@@ -63,15 +67,39 @@ impl Release {
         Self {
             suite,
             snapshot: None,
+            architecture: None,
         }
     }
 
-    /// The name in the cache of something that is made from packages of this release: `name`, and
-    /// the snapshot if there is one.
+    /// The same release for machines of an architecture.
+    pub(crate) fn of(self, architecture: Architecture) -> Self {
+        let other = (!architecture.is_host()).then_some(architecture.debian);
+        Self {
+            architecture: other,
+            ..self
+        }
+    }
+
+    /// The name in the cache of something that is made from packages of this release: `name`, the
+    /// architecture if it is not this machine's, and the snapshot if there is one.
     pub(crate) fn cache_name(self, name: &str) -> String {
-        match self.snapshot {
-            Some(Snapshot { timestamp, .. }) => format!("{name}@{timestamp}"),
-            None => name.to_owned(),
+        let mut name = name.to_owned();
+        if let Some(architecture) = self.architecture {
+            name.push('-');
+            name.push_str(architecture);
+        }
+        if let Some(Snapshot { timestamp, .. }) = self.snapshot {
+            name.push('@');
+            name.push_str(timestamp);
+        }
+        name
+    }
+
+    /// The name of the directory with its lists of packages.
+    fn state_name(self) -> String {
+        match self.architecture {
+            Some(architecture) => format!("{}-{architecture}", self.suite),
+            None => self.suite.to_owned(),
         }
     }
 }
@@ -159,6 +187,10 @@ mod tests {
         let (name, timestamp) = name.split_once('@').unwrap();
         assert_eq!(name, "3.15-sid");
         assert_eq!(timestamp.len(), "20261030T120000Z".len());
+        let other = Architecture::other();
+        let name = SID.of(other).cache_name("newest");
+        assert_eq!(name, format!("newest-{}@{timestamp}", other.debian));
+        assert_eq!(SID.of(Architecture::host()), SID);
     }
 
     #[test]

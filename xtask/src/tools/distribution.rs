@@ -8,6 +8,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
+use crate::architecture::{AARCH64, X86_64};
 use crate::packages;
 use crate::process::is_executable;
 
@@ -34,8 +35,6 @@ pub const NM: Program = Program::of("nm", "binutils");
 pub const OBJCOPY: Program = Program::of("objcopy", "binutils");
 /// Disassembles.
 pub const OBJDUMP: Program = Program::of("objdump", "binutils");
-/// Boots other kernels.
-pub const QEMU: Program = Program::of("qemu-system-x86_64", "qemu-system-x86");
 /// A client of a cluster's API server.
 pub(crate) const KUBECTL: Program = Program::of("kubectl", "kubernetes-client");
 /// Makes a cluster's certificates.
@@ -50,8 +49,22 @@ pub(crate) const UNZIP: Program = Program::of("unzip", "unzip");
 pub const XZ: Program = Program::of("xz", "xz-utils");
 
 /// Those that tests start themselves.
-const ALL: [Program; 14] = [
-    ADDR2LINE, BUSYBOX, CLANG, CPIO, GCC, GDB, GXX, NM, OBJCOPY, OBJDUMP, QEMU, READELF, STRIP, XZ,
+const ALL: [Program; 15] = [
+    ADDR2LINE,
+    BUSYBOX,
+    CLANG,
+    CPIO,
+    GCC,
+    GDB,
+    GXX,
+    NM,
+    OBJCOPY,
+    OBJDUMP,
+    READELF,
+    STRIP,
+    XZ,
+    X86_64.emulator,
+    AARCH64.emulator,
 ];
 
 /// A program of a package of the distribution.

@@ -25,8 +25,8 @@ use anyhow::{Context as _, Result, ensure};
 use crate::process::is_executable;
 
 pub use distribution::{
-    ADDR2LINE, BUSYBOX, CLANG, CPIO, GCC, GDB, GXX, NM, OBJCOPY, OBJDUMP, Program, QEMU, READELF,
-    STRIP, XZ,
+    ADDR2LINE, BUSYBOX, CLANG, CPIO, GCC, GDB, GXX, NM, OBJCOPY, OBJDUMP, Program, READELF, STRIP,
+    XZ,
 };
 pub(crate) use distribution::{KUBECTL, OPENSSL, UNZIP};
 pub use node::node;

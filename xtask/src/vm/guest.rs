@@ -1,7 +1,8 @@
 //! The guest's root file system, which the kernel unpacks into memory: no disk, no modules.
 //!
-//! Invariant: files stand at the paths that they have on this machine, so that programs find
-//! their libraries and Python its modules without configuration.
+//! Invariant: files stand at the paths that they have on this machine, or on one of Debian that has the
+//! architecture of the guest, so that programs find their libraries and Python its modules without
+//! configuration.
 
 use std::fs;
 use std::io;
@@ -47,11 +48,23 @@ impl Guest {
         }
         let busybox = tools::BUSYBOX.ensure()?;
         guest.add_program(&busybox, Path::new("bin/busybox"))?;
-        guest.write("init", include_str!("../../vm/init"))?;
-        make_executable(&guest.path("init"))?;
         guest.link("busybox", "bin/sh")?;
-        guest.write("run-command", include_str!("../../vm/run-command"))?;
+        guest.add_init()?;
         Ok(guest)
+    }
+
+    /// One with an init process and the programs of an image, among them busybox and Python.
+    pub(super) fn with_programs(image: &Path) -> Result<Self> {
+        let guest = Self::empty(Some(image.to_owned()));
+        guest.make_directory("usr/bin")?;
+        guest.add_init()?;
+        Ok(guest)
+    }
+
+    fn add_init(&self) -> Result<()> {
+        self.write("init", include_str!("../../vm/init"))?;
+        make_executable(&self.path("init"))?;
+        self.write("run-command", include_str!("../../vm/run-command"))
     }
 
     /// A Debian host whose init process is systemd, from its image.

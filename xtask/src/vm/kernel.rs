@@ -1,8 +1,10 @@
 //! The kernels to test on, and how to get them.
 //!
 //! Invariant: a kernel is downloaded once per machine, into the cache. The newest is the newest of
-//! the snapshot of sid; of the other releases the one with the latest fixes at that time.
+//! the snapshot of sid; of the other releases the one with the latest fixes that could be downloaded at
+//! that time.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fmt;
 use std::fs;
@@ -10,15 +12,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
-use anyhow::{Context as _, Error, Result, bail};
+use anyhow::{Context as _, Error, Result, anyhow, bail};
 
+use crate::architecture::Architecture;
 use crate::cache::{self, Site};
 use crate::debian::{self, Apt, BOOKWORM, BULLSEYE, Release, SID, TRIXIE};
 use crate::paths;
 use crate::process::capture;
-
-/// What the names of packages for virtual machines end with.
-const FLAVOUR: &str = "-cloud-amd64";
 
 /// The files in the cache: the image, and the name of the package that it is from.
 const IMAGE: &str = "vmlinuz";
@@ -61,36 +61,54 @@ impl Kernel {
     }
 
     /// Its image and its release (as `uname -r` prints it), downloaded if they are not in the cache.
-    pub(super) fn fetch(self) -> Result<(PathBuf, String)> {
-        let (release, _) = self.package();
+    pub(super) fn fetch(self, architecture: Architecture) -> Result<(PathBuf, String)> {
+        let (release, prefix) = self.package();
+        let release = release.of(architecture);
         let name = release.cache_name(&self.to_string());
-        let directory = cache::ensure(&cache_directory()?, &name, |site| self.download(site))?;
+        let directory = cache::ensure(&cache_directory()?, &name, |site| {
+            download(site, release, prefix, &flavour(architecture))
+        })?;
         let package = fs::read_to_string(directory.join(PACKAGE))
             .with_context(|| format!("remove {} and try again", directory.display()))?;
         let release = package.trim().splitn(3, '-').last().unwrap_or_default();
         Ok((directory.join(IMAGE), release.to_owned()))
     }
-
-    fn download(self, site: &Site) -> Result<()> {
-        let (release, prefix) = self.package();
-        let packages = Apt::update(site, release)?;
-        let names = packages.names(prefix)?;
-        let package = newest(&names, prefix)
-            .with_context(|| format!("Debian {release} has no package {prefix}…{FLAVOUR}"))?;
-        let root = site.scratch.join("root");
-        debian::unpack(site, &packages.download(site, &[package])?, &root)?;
-        let image = image_in(&root)?;
-        fs::copy(&image, site.unfinished.join(IMAGE))
-            .with_context(|| format!("cannot copy {}", image.display()))?;
-        fs::write(site.unfinished.join(PACKAGE), package)?;
-        Ok(())
-    }
 }
 
-/// The newest kernel for virtual machines among packages whose names begin with `prefix`.
-fn newest<'a>(names: &'a [String], prefix: &str) -> Option<&'a str> {
+/// What the names of packages for virtual machines end with.
+fn flavour(architecture: Architecture) -> String {
+    format!("-cloud-{}", architecture.debian)
+}
+
+/// Downloads the newest kernel of a release that its mirror has: lists of a mirror may name files that it has no more.
+fn download(site: &Site, release: Release, prefix: &str, flavour: &str) -> Result<()> {
+    let packages = Apt::update(site, release)?;
+    let names = packages.names(prefix)?;
+    let mut result = Err(anyhow!(
+        "Debian {release} has no package {prefix}…{flavour}"
+    ));
+    for package in newest(&names, prefix, flavour) {
+        result = packages
+            .download(site, &[package])
+            .map(|files| (package, files));
+        if result.is_ok() {
+            break;
+        }
+    }
+    let (package, files) = result?;
+    let root = site.scratch.join("root");
+    debian::unpack(site, &files, &root)?;
+    let image = image_in(&root)?;
+    fs::copy(&image, site.unfinished.join(IMAGE))
+        .with_context(|| format!("cannot copy {}", image.display()))?;
+    fs::write(site.unfinished.join(PACKAGE), package)?;
+    Ok(())
+}
+
+/// The kernels for virtual machines among packages whose names begin with `prefix`, newest first.
+fn newest<'a>(names: &'a [String], prefix: &str, flavour: &str) -> Vec<&'a str> {
     let version = |name: &'a String| -> Option<Vec<u64>> {
-        let version = name.strip_prefix(prefix)?.strip_suffix(FLAVOUR)?;
+        let version = name.strip_prefix(prefix)?.strip_suffix(flavour)?;
         let is_separator = |character| matches!(character, '.' | '+' | '-');
         let parts = version
             .split(is_separator)
@@ -98,7 +116,8 @@ fn newest<'a>(names: &'a [String], prefix: &str) -> Option<&'a str> {
         parts.collect::<Result<_, _>>().ok()
     };
     let versions = names.iter().filter_map(|name| Some((version(name)?, name)));
-    versions.max().map(|(_, name)| name.as_str())
+    let versions: BTreeMap<_, _> = versions.collect();
+    versions.into_values().rev().map(String::as_str).collect()
 }
 
 /// The image of the kernel below `root`, wherever its package has it.
@@ -154,6 +173,7 @@ impl FromStr for Kernel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::architecture::X86_64;
 
     #[test]
     fn a_kernel_is_named_as_it_is_printed() {
@@ -167,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_package_of_the_flavour_is_chosen() {
+    fn the_newest_package_of_the_flavour_is_the_first() {
         let names = |names: &[&str]| {
             names
                 .iter()
@@ -180,15 +200,19 @@ mod tests {
             "linux-image-5.10.0-33-amd64",
             "linux-image-5.10.0-40-rt-amd64",
         ]);
-        let chosen = newest(&old, "linux-image-5.10.0-");
-        assert_eq!(chosen, Some("linux-image-5.10.0-32-cloud-amd64"));
+        let flavour = flavour(X86_64);
+        let first = "linux-image-5.10.0-32-cloud-amd64";
+        assert_eq!(
+            newest(&old, "linux-image-5.10.0-", &flavour),
+            [first, "linux-image-5.10.0-9-cloud-amd64"]
+        );
         let new = names(&[
             "linux-binary-unsigned-7.2.13+deb14-cloud-amd64",
             "linux-binary-7.2.13+deb14-cloud-amd64",
             "linux-binary-7.2.9+deb14-cloud-amd64",
         ]);
-        let chosen = newest(&new, "linux-binary-");
-        assert_eq!(chosen, Some("linux-binary-7.2.13+deb14-cloud-amd64"));
-        assert_eq!(newest(&[], "linux-binary-"), None);
+        let sorted = newest(&new, "linux-binary-", &flavour);
+        assert_eq!(sorted[0], "linux-binary-7.2.13+deb14-cloud-amd64");
+        assert!(newest(&new, "linux-binary-", "-cloud-arm64").is_empty());
     }
 }

@@ -13,8 +13,8 @@ use anyhow::{Context as _, Result, bail};
 
 use super::guest::Guest;
 use super::kernel::Kernel;
+use crate::architecture::{AARCH64, Architecture};
 use crate::process::capture;
-use crate::tools;
 
 /// How often a guest that dies or hangs before its command starts, or dies of a [`STALE_BREAKPOINT`], is booted:
 /// emulated processors sometimes miss a deadline of the booting kernel.
@@ -29,22 +29,28 @@ const START_LIMIT: Duration = Duration::from_secs(180);
 /// steps of that write.
 const STALE_BREAKPOINT: &str = "int3: 0000 [#1]";
 
+/// The second and the third of four serial ports carry the command's output and the report.
+const FOUR_PORTS: &str =
+    "pci-serial-4x,chardev1=first,chardev2=output,chardev3=report,chardev4=last";
+
 /// Keeps systemd from waiting for a login.
 const WITHOUT_TERMINALS: &str = "systemd.mask=getty.target systemd.mask=serial-getty@ttyS0.service";
 
 /// A machine with a kernel to boot.
 #[derive(Debug)]
 pub(super) struct Machine {
+    architecture: Architecture,
     emulator: PathBuf,
     image: PathBuf,
     release: String,
 }
 
 impl Machine {
-    pub(super) fn new(kernel: Kernel) -> Result<Self> {
-        let emulator = tools::QEMU.ensure()?;
-        let (image, release) = kernel.fetch()?;
+    pub(super) fn new(kernel: Kernel, architecture: Architecture) -> Result<Self> {
+        let emulator = architecture.emulator.ensure()?;
+        let (image, release) = kernel.fetch(architecture)?;
         Ok(Self {
+            architecture,
             emulator,
             image,
             release,
@@ -100,31 +106,51 @@ impl Machine {
     }
 
     fn command(&self, initial: &Path, console: &Path, report: &Path) -> Command {
-        // Calibrating the clock against other emulated clocks fails; the emulated counter runs at
-        // the rate of this machine's.
-        let rate = counter_kilohertz().map_or_else(String::new, |kilohertz| {
-            format!("tsc_early_khz={kilohertz}")
-        });
-        let parameters = format!(
-            "console=ttyS0 panic=-1 quiet loglevel=4 random.trust_cpu=on no_timer_check \
-             mitigations=off tsc=reliable {rate} {WITHOUT_TERMINALS}"
-        );
         let mut command = Command::new(&self.emulator);
         command
-            .args(["-machine", "pc,hpet=off", "-smp", "2", "-m", "2048"])
-            // Without cmpxchg16b: no kernel needs it, and where the host has no such instruction
-            // the emulator stops all processors for each one.
-            .args(["-accel", "tcg,thread=multi", "-cpu", "max,-cx16"])
+            .args(["-smp", "2", "-m", "2048", "-accel", "tcg,thread=multi"])
             .args(["-nodefaults", "-no-user-config", "-no-reboot"])
             .args(["-display", "none", "-monitor", "none"])
             .arg("-kernel")
             .arg(&self.image)
             .arg("-initrd")
-            .arg(initial)
-            .args(["-append", &parameters])
-            .args(["-serial", &format!("file:{}", console.display())])
-            .args(["-serial", "stdio"])
-            .args(["-serial", &format!("file:{}", report.display())]);
+            .arg(initial);
+        let (console, report) = (console.display(), report.display());
+        let parameters = if self.architecture == AARCH64 {
+            command
+                // All that processors may have, as signed return addresses: not computed as real ones do, which takes
+                // an emulator most of its time.
+                .args(["-machine", "virt", "-cpu", "max,pauth-impdef=on"])
+                .args(["-serial", &format!("file:{console}")])
+                .args(["-chardev", "null,id=first", "-chardev", "null,id=last"])
+                .args(["-chardev", "stdio,id=output"])
+                .args(["-chardev", &format!("file,id=report,path={report}")])
+                // With the names that these have below.
+                .args(["-device", FOUR_PORTS]);
+            "console=ttyAMA0".to_owned()
+        } else {
+            command
+                .args(["-machine", "pc,hpet=off"])
+                // Without cmpxchg16b: no kernel needs it, and where the host has no such instruction
+                // the emulator stops all processors for each one.
+                .args(["-cpu", "max,-cx16"])
+                .args(["-serial", &format!("file:{console}")])
+                .args(["-serial", "stdio"])
+                .args(["-serial", &format!("file:{report}")]);
+            // Calibrating the clock against other emulated clocks fails; the emulated counter runs at
+            // the rate of this machine's.
+            let rate = counter_kilohertz().map_or_else(String::new, |kilohertz| {
+                format!("tsc_early_khz={kilohertz}")
+            });
+            format!("console=ttyS0 no_timer_check tsc=reliable {rate}")
+        };
+        command.args([
+            "-append",
+            &format!(
+                "{parameters} panic=-1 quiet loglevel=4 random.trust_cpu=on mitigations=off \
+                 {WITHOUT_TERMINALS}"
+            ),
+        ]);
         command
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! Invariants: needs neither root nor KVM, but root once to make the host on which packages are
 //! installed; the guest's file system is made anew for each run, with this machine's own files, so
-//! that programs that were built here run there. Only on `x86_64`: kernel and programs have the
-//! architecture of this machine.
+//! that programs that were built here run there, or with those of Debian for another architecture.
 
 mod guest;
 mod host;
 mod kernel;
 mod machine;
+mod programs;
 mod report;
 
 use std::collections::BTreeSet;
@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::architecture::Architecture;
 use crate::interpreters::Interpreter;
 use guest::Guest;
 pub use kernel::Kernel;
@@ -37,33 +38,68 @@ const PACKAGES_LIMIT: Duration = Duration::from_secs(1200);
 /// The kernel of the host on which packages are installed.
 const KERNEL_OF_HOST: Kernel = Kernel::Newest;
 
-/// Boots `kernel` with `program` and Python in place, runs the shell command `command` in it with
-/// the caller's standard output, and returns its exit status.
+/// A kernel, and what runs on it.
+#[derive(Clone, Copy, Debug)]
+pub struct System<'a> {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// That of the kernel and of the program.
+    pub architecture: Architecture,
+    /// The agent, or another program to run.
+    pub program: &'a Path,
+    /// This machine's, of which the guest has one if its architecture is the same.
+    pub interpreters: &'a [Interpreter],
+}
+
+impl System<'_> {
+    fn machine(&self) -> Result<Machine> {
+        Machine::new(self.kernel, self.architecture)
+    }
+
+    /// A guest with the program and Python in place.
+    fn guest(&self) -> Result<Guest> {
+        let name = self.program.file_name().context("name a file to run")?;
+        let destination = Path::new("usr/bin").join(name);
+        if !self.architecture.is_host() {
+            let guest = Guest::with_programs(&programs::image(self.architecture)?)?;
+            guest.copy(self.program, &destination)?;
+            return Ok(guest);
+        }
+        let guest = Guest::new()?;
+        guest.add_program(self.program, &destination)?;
+        // The distribution's comes last in the list; it is like what most hosts have.
+        let interpreter = self
+            .interpreters
+            .iter()
+            .rfind(|interpreter| interpreter.root().is_none())
+            .context("the guest needs a Python interpreter of this machine: install python3")?;
+        guest.add_python(&interpreter.path)?;
+        Ok(guest)
+    }
+}
+
+/// Boots the system, runs the shell command `command` in it with the caller's standard output, and
+/// returns its exit status.
 ///
 /// # Errors
 ///
 /// When the kernel cannot be downloaded or the guest does not finish the command.
-pub fn run(
-    kernel: Kernel,
-    program: &Path,
-    interpreters: &[Interpreter],
-    command: &str,
-) -> Result<u8> {
-    let guest = guest(program, interpreters)?;
+pub fn run(system: &System<'_>, command: &str) -> Result<u8> {
+    let guest = system.guest()?;
     guest.write("command", command)?;
-    Machine::new(kernel)?.boot(&guest, None, RUN_LIMIT)
+    system.machine()?.boot(&guest, None, RUN_LIMIT)
 }
 
-/// Profiles a small Python program on `kernel` and checks that its call chain is found.
+/// Profiles a small Python program and checks that its call chain is found, in whole stacks.
 ///
 /// # Errors
 ///
 /// When the agent fails on this kernel, or its profile does not have the call chain.
-pub fn check(kernel: Kernel, agent: &Path, interpreters: &[Interpreter]) -> Result<()> {
-    let guest = guest(agent, interpreters)?;
+pub fn check(system: &System<'_>) -> Result<()> {
+    let guest = system.guest()?;
     guest.write("command", include_str!("../../vm/check"))?;
     guest.write("workload.py", include_str!("../../vm/workload.py"))?;
-    let machine = Machine::new(kernel)?;
+    let machine = system.machine()?;
     let (status, output) = command(&machine, &guest, CHECK_LIMIT)?;
     let report = Report::parse(&output).with_context(|| {
         format!(
@@ -83,31 +119,31 @@ pub fn check(kernel: Kernel, agent: &Path, interpreters: &[Interpreter]) -> Resu
     Ok(())
 }
 
-/// Checks on `kernel` that `agent run` samples processors that go offline and come online.
+/// Checks that `agent run` samples processors that go offline and come online.
 ///
 /// # Errors
 ///
 /// When it does not.
-pub fn check_processors(kernel: Kernel, agent: &Path, interpreters: &[Interpreter]) -> Result<()> {
-    let guest = guest(agent, interpreters)?;
+pub fn check_processors(system: &System<'_>) -> Result<()> {
+    let guest = system.guest()?;
     guest.write("command", include_str!("../../vm/processors"))?;
     guest.write("hotplug.py", include_str!("../../vm/hotplug.py"))?;
-    run_check(&Machine::new(kernel)?, &guest, CHECK_LIMIT)
+    run_check(&system.machine()?, &guest, CHECK_LIMIT)
 }
 
-/// Checks on `kernel` that all events can be sampled; that a profile of the growth of memory has what the kernel counts,
+/// Checks that all events can be sampled; that a profile of the growth of memory has what the kernel counts,
 /// which it does in other places since Linux 6.2; and that exceptions are recorded.
 ///
 /// # Errors
 ///
 /// When it does not.
-pub fn check_events(kernel: Kernel, agent: &Path, interpreters: &[Interpreter]) -> Result<()> {
-    let guest = guest(agent, interpreters)?;
+pub fn check_events(system: &System<'_>) -> Result<()> {
+    let guest = system.guest()?;
     guest.write("command", include_str!("../../vm/events"))?;
     guest.write("memory.py", include_str!("../../vm/memory.py"))?;
     guest.write("allocating.py", include_str!("../../vm/allocating.py"))?;
     guest.write("raising.py", include_str!("../../vm/raising.py"))?;
-    run_check(&Machine::new(kernel)?, &guest, CHECK_LIMIT)
+    run_check(&system.machine()?, &guest, CHECK_LIMIT)
 }
 
 /// Installs a package of the agent on a host with systemd, upgrades it to another one and removes
@@ -131,7 +167,8 @@ pub fn check_packages(first: &Path, second: &Path, capabilities: &BTreeSet<Strin
     let capabilities: Vec<_> = capabilities.collect();
     guest.write("capabilities", &capabilities.join(","))?;
     guest.write("command", include_str!("../../vm/service"))?;
-    run_check(&Machine::new(KERNEL_OF_HOST)?, &guest, PACKAGES_LIMIT)
+    let machine = Machine::new(KERNEL_OF_HOST, Architecture::host())?;
+    run_check(&machine, &guest, PACKAGES_LIMIT)
 }
 
 /// Runs the guest's command, which prints what it has checked and exits with 0 if all is right.
@@ -152,17 +189,4 @@ fn command(machine: &Machine, guest: &Guest, limit: Duration) -> Result<(u8, Str
     let output = String::from_utf8_lossy(&output).into_owned();
     let status = status.with_context(|| format!("the command printed:\n{output}"))?;
     Ok((status, output))
-}
-
-fn guest(program: &Path, interpreters: &[Interpreter]) -> Result<Guest> {
-    let guest = Guest::new()?;
-    let name = program.file_name().context("name a file to run")?;
-    guest.add_program(program, &Path::new("usr/bin").join(name))?;
-    // The distribution's comes last in the list; it is like what most hosts have.
-    let interpreter = interpreters
-        .iter()
-        .rfind(|interpreter| interpreter.root().is_none())
-        .context("the guest needs a Python interpreter of this machine: install python3")?;
-    guest.add_python(&interpreter.path)?;
-    Ok(guest)
 }

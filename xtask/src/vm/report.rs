@@ -5,6 +5,9 @@ use anyhow::{Context as _, Result, bail};
 /// The workload's functions, outermost first.
 const CHAIN: [&str; 3] = ["outermost_call", "middle_call", "innermost_call"];
 
+/// What stacks have whose frames are not all there.
+const INCOMPLETE: [&str; 2] = ["[incomplete", "[native frames unknown"];
+
 /// For how long the agent samples, in seconds.
 const DURATION_SECONDS: f64 = 3.0;
 
@@ -45,6 +48,7 @@ impl<'output> Report<'output> {
     pub(super) fn judge(&self) -> Result<String> {
         let mut all = 0_u64;
         let mut in_chain = 0_u64;
+        let mut whole = 0_u64;
         for line in self
             .folded
             .lines()
@@ -59,6 +63,9 @@ impl<'output> Report<'output> {
             if has_chain(stack) {
                 in_chain += count;
             }
+            if !INCOMPLETE.iter().any(|marker| stack.contains(marker)) {
+                whole += count;
+            }
         }
         if all < MINIMUM_SAMPLES {
             bail!("only {all} samples:\n{}{}", self.messages, self.folded);
@@ -70,8 +77,11 @@ impl<'output> Report<'output> {
                 self.folded
             );
         }
+        if whole * 20 < all * 19 {
+            bail!("only {whole} of {all} stacks are whole:\n{}", self.folded);
+        }
         Ok(format!(
-            "{in_chain} of {all} samples show the workload's calls; loading and writing took \
+            "{in_chain} of {all} samples show the workload's calls, {whole} stacks are whole; loading and writing took \
              {:.2} s besides the {DURATION_SECONDS} s of sampling",
             self.seconds - DURATION_SECONDS
         ))
@@ -108,7 +118,21 @@ python3;<module>;outermost_call;middle_call;innermost_call;asm_interrupt 2
         assert_eq!(report.messages, "loaded\n");
         let summary = report.judge().unwrap();
         assert!(summary.starts_with("42 of 43 samples"), "{summary}");
+        assert!(summary.contains("43 stacks are whole"), "{summary}");
         assert!(summary.contains("took 0.50 s"), "{summary}");
+    }
+
+    #[test]
+    fn stacks_without_native_frames_are_not_good() {
+        let chain = "outermost_call;middle_call;innermost_call 40";
+        let unknown = "[native frames unknown: the stack was not in memory]";
+        let output = format!("agent ended with 0, from 1.0 to 4.0\n{unknown};{chain}\n");
+        let error = Report::parse(&output).unwrap().judge().unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("only 0 of 40 stacks are whole")
+        );
     }
 
     #[test]
