@@ -232,7 +232,8 @@ impl NativeFrameState {
         self.is_interrupted.set(0);
         if ARCH.link.is_some() {
             // Above the two registers that were saved is more of this frame, of unknown size.
-            let is_by_frame_pointer = rule.cfa == CfaRule::UNKNOWN;
+            let is_by_frame_pointer =
+                rule.cfa == CfaRule::UNKNOWN || rule.flags.has(RuleFlags::SWITCHES);
             self.is_by_frame_pointer.set(is_by_frame_pointer.into());
         }
         NativeStep::Next

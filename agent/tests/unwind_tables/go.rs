@@ -332,7 +332,7 @@ fn check_search(room: &Room) {
 }
 
 #[test]
-fn frame_pointers_are_used_in_go_for_aarch64() {
+fn rows_of_go_for_aarch64_equal_its_debugging_information() {
     for room in Room::all() {
         println!("go {}", room.go.version());
         check_aarch64(&room);
@@ -340,7 +340,7 @@ fn frame_pointers_are_used_in_go_for_aarch64() {
 }
 
 fn check_aarch64(room: &Room) {
-    let (_, program) = room.build("arm64", &[]);
+    let (complete, program) = room.build("arm64", &[]);
     let rows = compiled(&program);
     let table = go_table(&program);
     let leaf = Rule {
@@ -348,19 +348,64 @@ fn check_aarch64(room: &Room) {
         register: 31,
         ..Rule::UNKNOWN
     };
-    let frame = Rule {
-        register: 29,
-        offset: 16,
-        frame_pointer: Saved::at(-2),
-        return_address: Saved::at(-1),
-        ..leaf
-    };
     let function = named(&table, "main.work");
     let framed = function.stack_sizes().find(|size| size.bytes > 0).unwrap();
+    let words = Saved::at(i16::try_from(framed.bytes / 8).unwrap());
+    let allocated = Rule {
+        offset: framed.bytes,
+        return_address: Saved::at(-words.0),
+        ..leaf
+    };
+    let saved = Rule {
+        frame_pointer: Saved::at(-words.0 - 1),
+        ..allocated
+    };
     assert_eq!(rows.find(function.start), leaf);
-    assert_eq!(rows.find(framed.range.start), frame);
+    assert_eq!(rows.find(framed.range.start), allocated);
+    assert_eq!(rows.find(framed.range.start + 4), saved);
     assert_eq!(
         rows.find(named(&table, "runtime.goexit").start).cfa,
         CfaRule::END
     );
+    // Of the handler of signals it does not say that it has a caller.
+    let handler = named(&table, "runtime.sigtramp").start;
+    let compared = compare_aarch64(&complete, &rows, handler);
+    println!("{compared} instructions compared");
+    assert!(compared > 50_000);
+}
+
+/// Compares the CFA and the place of the return address at all instructions of functions that are unwound by the stack
+/// pointer, except one.
+fn compare_aarch64(complete: &Path, rows: &Compiled, except: u64) -> usize {
+    let mut compared = 0;
+    for function in readelf::functions(&File::open(complete).unwrap()) {
+        if function.range.start == except {
+            continue;
+        }
+        let ends = function.rows.iter().skip(1).map(|row| row.address);
+        for (row, end) in function.rows.iter().zip(ends.chain([function.range.end])) {
+            for address in (row.address..end).step_by(4) {
+                let rule = rows.find(address);
+                if (rule.cfa, rule.register) != (CfaRule::REGISTER, 31) {
+                    continue;
+                }
+                let offset: i32 = row
+                    .cell("CFA")
+                    .strip_prefix("sp+")
+                    .unwrap()
+                    .parse()
+                    .unwrap();
+                assert_eq!(rule.offset, offset, "{address:#x}");
+                // Where nothing is allocated, it says nothing.
+                if offset > 0 {
+                    let place = row.cell("ra").strip_prefix("c-");
+                    let place = place.unwrap_or_else(|| panic!("{address:#x}: {row:?}"));
+                    let bytes: i64 = place.parse().unwrap();
+                    assert_eq!(rule.return_address.bytes(), -bytes, "{address:#x}");
+                }
+                compared += 1;
+            }
+        }
+    }
+    compared
 }

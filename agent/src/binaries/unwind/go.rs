@@ -3,8 +3,9 @@
 //! The table has the size of a function's stack frame at each instruction, and so the CFA. On x86-64
 //! the first instructions of every function that uses the stack save the caller's frame pointer
 //! right below the return address; for functions in assembly the instructions are checked. On
-//! aarch64 the return address is at the other end of the frame, which may be out of a rule's range:
-//! there the rules follow frame pointers, which all functions keep that call others.
+//! aarch64 the return address is at the other end of the frame, where the stack pointer is, and the
+//! caller's frame pointer right below it. Frame pointers alone are not enough there: until Go 1.20
+//! those that are saved are wrong after a stack was moved to one that is larger.
 //!
 //! Stacks end where the table marks it, and where a goroutine switches to its scheduler. Code that
 //! runs on the scheduler's stack on behalf of a goroutine is unwound into the goroutine: the frame
@@ -141,10 +142,7 @@ impl<S: Source> GoFunctions<'_, S> {
         let saved_from = first.and_then(|first| self.saved_from(function, first));
         let mut position = within.start;
         for StackSize { range, bytes } in sizes {
-            let by_frame_pointer = match role {
-                Role::Switch => bytes > 0 || saved_from.is_none(),
-                _ => bytes > 0 && self.arch.has_link_register,
-            };
+            let by_frame_pointer = role == Role::Switch && (bytes > 0 || saved_from.is_none());
             let middle = saved_from.unwrap_or(u64::MAX);
             let middle = middle.clamp(range.start, range.end);
             for (part, is_saved) in [(range.start..middle, false), (middle..range.end, true)] {
@@ -169,13 +167,22 @@ impl<S: Source> GoFunctions<'_, S> {
 
     /// The rule for a stack size of `bytes`.
     fn by_stack_pointer(&self, bytes: i32, is_saved: bool) -> Result<Rule, UnknownReason> {
-        let (pushed, return_address) = if self.arch.has_link_register {
-            (0, Saved::UNCHANGED)
+        // Words from the CFA to the return address; the frame pointer is one further.
+        let (pushed, distance) = if self.arch.has_link_register {
+            (0, i16::try_from(bytes / WORD).ok())
         } else {
-            (WORD, Saved::at(-1))
+            (WORD, Some(1))
+        };
+        let distance = distance
+            .filter(|words| *words < i16::MAX)
+            .ok_or(UnknownReason::FrameOffset)?;
+        let return_address = if distance == 0 {
+            Saved::UNCHANGED
+        } else {
+            Saved::at(-distance)
         };
         let frame_pointer = if is_saved && bytes > 0 {
-            Saved::at(-2)
+            Saved::at(-distance - 1)
         } else {
             Saved::UNCHANGED
         };
@@ -221,13 +228,18 @@ impl<S: Source> GoFunctions<'_, S> {
     /// `first` is the first stack size above zero.
     fn saved_from(&self, function: &GoFunction<'_, &S>, first: &StackSize) -> Option<u64> {
         let start = first.range.start;
+        if self.arch.has_link_register {
+            // The instruction that allocates a frame saves the return address, the next one the frame pointer; a large
+            // frame has both before it is allocated. Only then the register changes.
+            return Some(start + 4);
+        }
         let displacement = first.bytes.checked_sub(WORD)?;
         let store_bytes = match displacement {
             0 => 4,
             1..=0x7f => 5,
             _ => 8,
         };
-        if function.is_assembly() == Some(false) || self.arch.has_link_register {
+        if function.is_assembly() == Some(false) {
             // A frame of one word is pushed; others are stored by the next instruction.
             let after = if displacement == 0 { 0 } else { store_bytes };
             return Some(start + after);
