@@ -398,8 +398,7 @@ fn compare_aarch64(complete: &Path, rows: &Compiled, except: u64) -> usize {
                 assert_eq!(rule.offset, offset, "{address:#x}");
                 // Where nothing is allocated, it says nothing.
                 if offset > 0 {
-                    let place = row.cell("ra").strip_prefix("c-");
-                    let place = place.unwrap_or_else(|| panic!("{address:#x}: {row:?}"));
+                    let place = row.cell("ra").strip_prefix("c-").unwrap();
                     let bytes: i64 = place.parse().unwrap();
                     assert_eq!(rule.return_address.bytes(), -bytes, "{address:#x}");
                 }

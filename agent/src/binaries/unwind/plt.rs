@@ -57,8 +57,8 @@ pub(super) fn rows<S: Source>(
         let push = instructions.iter().position(|it| *it == PUSH);
         if let Some(nth) = push.filter(|_| is_there.unwrap_or(false)) {
             let behind = (nth as u64 + 1) * INSTRUCTION as u64;
-            let pushes = [(0, behind, unchanged), (behind, FIRST_STUB, pushed)];
-            for (from, to, rule) in pushes {
+            let first = [(0, behind, unchanged), (behind, FIRST_STUB, pushed)];
+            for (from, to, rule) in first {
                 let range = code.distances(section.address.saturating_add(from), to - from);
                 if let Some(range) = range {
                     rows.push(range, rules.index(&rule).into());
