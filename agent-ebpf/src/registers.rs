@@ -91,7 +91,7 @@ pub(crate) fn system_call_with_arguments() -> SystemCall {
     system_call_in(address())
 }
 
-/// The same in registers that the kernel has saved at an address, which it has given; no call where they cannot be read.
+/// The same in registers that the kernel has saved at an address, which it has given; call 0 where they cannot be read.
 #[inline(always)]
 pub(crate) fn system_call_in(registers: u64) -> SystemCall {
     SystemCall {

@@ -133,7 +133,7 @@ impl Architecture {
     }
 
     /// The same for emulated machines, beside something else: little optimized, with what processors have left, without a
-    /// message and not where the other one waits for a turn.
+    /// message, its warnings being errors, and not where the other one waits for a turn.
     ///
     /// # Errors
     ///
@@ -144,6 +144,7 @@ impl Architecture {
         let mut build = self.cargo("build");
         build
             .env("CARGO_TARGET_DIR", &target)
+            .env(self.variable("RUSTFLAGS"), "-Dwarnings")
             .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
             .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
             .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
@@ -158,13 +159,20 @@ impl Architecture {
     fn cargo(self, command: &str) -> Command {
         let mut cargo = cargo();
         let triple = self.triple.replace('-', "_");
-        let linker = format!("CARGO_TARGET_{}_LINKER", triple.to_uppercase());
         cargo
             .args([command, "--release", "--package", "agent"])
             .args(["--target", self.triple])
-            .env(linker, self.compiler.path())
-            .env(format!("CC_{triple}"), self.compiler.path());
+            .env(self.variable("LINKER"), self.compiler.path())
+            .env(format!("CC_{triple}"), self.compiler.path())
+            // It is for this machine's.
+            .env_remove("AGENT_EBPF_OBJECT");
         cargo
+    }
+
+    /// The variable that stands for a setting of cargo for it.
+    fn variable(self, setting: &str) -> String {
+        let triple = self.triple.replace('-', "_").to_uppercase();
+        format!("CARGO_TARGET_{triple}_{setting}")
     }
 }
 

@@ -167,7 +167,10 @@ impl NativeFrameState {
             && self.is_by_frame_pointer.get() != 0
             && number == ARCH.stack_pointer
         {
-            if rule.frame_pointer == Saved::UNCHANGED {
+            let is_saved = rule.frame_pointer != Saved::UNCHANGED
+                && rule.frame_pointer != Saved::LOST
+                && !rule.flags.has(RuleFlags::BY_FRAME_POINTER);
+            if !is_saved || rule.cfa != CfaRule::REGISTER {
                 return (0, NativeUnwindStatus::NO_RULE);
             }
             // It points at where its function has saved that of its caller.

@@ -50,7 +50,7 @@ const ON_KERNELS: [(&str, KernelCheck); 3] = [
 /// Those on machines of the other architecture, and on which kernels.
 const OF_OTHER_ARCHITECTURE: [(&str, KernelCheck, &[Kernel]); 2] = [
     ("", vm::check, &Kernel::ENDS),
-    ("_events", vm::check_events, &[Kernel::Linux5_10]),
+    ("_events", vm::check_events, &Kernel::ENDS),
 ];
 
 /// Virtual machines at a time: each spends much of its time on one processor.
@@ -128,6 +128,7 @@ impl Options {
 /// When something but an interpreter cannot be made.
 pub(crate) fn set_up() -> Result<Available> {
     setup::test_programs()?;
+    Architecture::other().c_compiler()?;
     beside(setup::reference_tools, interpreters::available)
 }
 

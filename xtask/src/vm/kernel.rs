@@ -20,6 +20,9 @@ use crate::debian::{self, Apt, BOOKWORM, BULLSEYE, Release, SID, TRIXIE};
 use crate::paths;
 use crate::process::capture;
 
+/// Packages that are tried, newest first.
+const MAX_TRIED: usize = 10;
+
 /// The files in the cache: the image, and the name of the package that it is from.
 const IMAGE: &str = "vmlinuz";
 const PACKAGE: &str = "package";
@@ -84,18 +87,24 @@ fn flavour(architecture: Architecture) -> String {
 fn download(site: &Site, release: Release, prefix: &str, flavour: &str) -> Result<()> {
     let packages = Apt::update(site, release)?;
     let names = packages.names(prefix)?;
-    let mut result = Err(anyhow!(
-        "Debian {release} has no package {prefix}…{flavour}"
-    ));
-    for package in newest(&names, prefix, flavour) {
-        result = packages
-            .download(site, &[package])
-            .map(|files| (package, files));
-        if result.is_ok() {
-            break;
+    let mut first_error = None;
+    let mut found = None;
+    for package in newest(&names, prefix, flavour).into_iter().take(MAX_TRIED) {
+        match packages.download(site, &[package]) {
+            Ok(files) => {
+                found = Some((package, files));
+                break;
+            }
+            Err(error) => {
+                println!("{package} cannot be downloaded: {error:#}");
+                first_error.get_or_insert(error);
+            }
         }
     }
-    let (package, files) = result?;
+    let Some((package, files)) = found else {
+        let none = || anyhow!("Debian {release} has no package {prefix}…{flavour}");
+        return Err(first_error.unwrap_or_else(none));
+    };
     let root = site.scratch.join("root");
     debian::unpack(site, &files, &root)?;
     let image = image_in(&root)?;

@@ -34,7 +34,8 @@ const FOUR_PORTS: &str =
     "pci-serial-4x,chardev1=first,chardev2=output,chardev3=report,chardev4=last";
 
 /// Keeps systemd from waiting for a login.
-const WITHOUT_TERMINALS: &str = "systemd.mask=getty.target systemd.mask=serial-getty@ttyS0.service";
+const WITHOUT_TERMINALS: &str = "systemd.mask=getty.target systemd.mask=serial-getty@ttyS0.service \
+     systemd.mask=serial-getty@ttyAMA0.service";
 
 /// A machine with a kernel to boot.
 #[derive(Debug)]

@@ -32,7 +32,7 @@ const IMAGE: &str = "image";
 /// The image of the programs, made if it is not in the cache.
 pub(super) fn image(architecture: Architecture) -> Result<PathBuf> {
     let release = RELEASE.of(architecture);
-    let name = release.cache_name("programs");
+    let name = release.cache_name(&format!("programs-{release}"));
     let directory = cache::ensure(&cache_directory()?, &name, |site| {
         tools::CPIO.ensure()?;
         let packages = Apt::update(site, release)?.download_closure(site, &PACKAGES)?;

@@ -3,7 +3,7 @@
 //! Invariant: a table is read in pieces and a name on request, so that only what the caller keeps
 //! takes memory.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use goblin::elf::{
     SectionHeader,
@@ -70,7 +70,7 @@ pub fn is_mapping_symbol(name: &[u8]) -> bool {
 /// The names of mapping symbols in a table, by their offsets: mostly all of them are at the same one or two.
 #[derive(Debug, Default)]
 struct MappingSymbols {
-    known: HashMap<u32, bool>,
+    known: HashSet<u32>,
 }
 
 impl MappingSymbols {
@@ -82,15 +82,15 @@ impl MappingSymbols {
         if elf.machine() != EM_AARCH64 || !function.is_label || function.bytes != 0 {
             return false;
         }
-        if let Some(known) = self.known.get(&function.name) {
-            return *known;
+        if self.known.contains(&function.name) {
+            return true;
         }
         let mut start = [0; 3];
         let at = table.names_offset.saturating_add(function.name.into());
         let is_mapping = elf.fill(&mut start, at).is_ok()
             && is_mapping_symbol(start.split(|byte| *byte == 0).next().unwrap_or_default());
-        if self.known.len() < Self::MAX_KNOWN {
-            self.known.insert(function.name, is_mapping);
+        if is_mapping && self.known.len() < Self::MAX_KNOWN {
+            self.known.insert(function.name);
         }
         is_mapping
     }

@@ -42,6 +42,8 @@ enum Role {
     SignalReturn,
     /// It switches to another stack; the frame pointer stays on the first one.
     Switch,
+    /// A handler of signals made code call it that did not.
+    Injected,
     /// By its stack sizes.
     Usual,
 }
@@ -50,9 +52,15 @@ impl Role {
     fn of<S: Source>(function: &GoFunction<'_, S>) -> Self {
         // A compiled wrapper, for another calling convention, has the same name.
         if function.is_assembly() == Some(false) {
-            return Self::Usual;
+            return match &*function.name() {
+                b"runtime.sigpanic" => Self::Injected,
+                _ => Self::Usual,
+            };
         }
         match &*function.name() {
+            b"runtime.sigpanic" | b"runtime.asyncPreempt" | b"runtime.debugCallV2" => {
+                Self::Injected
+            }
             // In the first two a goroutine switches to its scheduler's stack, where the scheduler
             // runs on its own behalf; older versions of Go do not mark the others.
             b"runtime.mcall" | b"runtime.morestack" | b"runtime.goexit" | b"runtime.mstart"
@@ -121,7 +129,9 @@ impl<S: Source> GoFunctions<'_, S> {
         match role {
             Role::End => output.add(range, Ok(only(CfaRule::END))),
             Role::SignalReturn => output.add(range, Ok(only(CfaRule::SIGNAL))),
-            Role::Switch | Role::Usual => self.add_sizes(function, role, range, output),
+            Role::Switch | Role::Injected | Role::Usual => {
+                self.add_sizes(function, role, range, output);
+            }
         }
     }
 
@@ -140,6 +150,9 @@ impl<S: Source> GoFunctions<'_, S> {
             .collect();
         let first = sizes.iter().find(|size| size.bytes > 0);
         let saved_from = first.and_then(|first| self.saved_from(function, first));
+        // Assembly code with a frame of its own making.
+        let is_special = self.arch.has_link_register && first.is_some() && saved_from.is_none();
+        let role = if is_special { Role::Switch } else { role };
         let mut position = within.start;
         for StackSize { range, bytes } in sizes {
             let by_frame_pointer = role == Role::Switch && (bytes > 0 || saved_from.is_none());
@@ -154,7 +167,7 @@ impl<S: Source> GoFunctions<'_, S> {
                 let found = if by_frame_pointer {
                     self.by_frame_pointer(role)
                 } else {
-                    self.by_stack_pointer(bytes, is_saved)
+                    self.by_stack_pointer(bytes, is_saved, role)
                 };
                 output.add(position..end, found);
                 position = end;
@@ -166,17 +179,24 @@ impl<S: Source> GoFunctions<'_, S> {
     }
 
     /// The rule for a stack size of `bytes`.
-    fn by_stack_pointer(&self, bytes: i32, is_saved: bool) -> Result<Rule, UnknownReason> {
-        // Words from the CFA to the return address; the frame pointer is one further.
-        let (pushed, distance) = if self.arch.has_link_register {
-            (0, i16::try_from(bytes / WORD).ok())
-        } else {
-            (WORD, Some(1))
+    fn by_stack_pointer(
+        &self,
+        bytes: i32,
+        is_saved: bool,
+        role: Role,
+    ) -> Result<Rule, UnknownReason> {
+        // Between the frame and the CFA, and words from there to the return address; the frame pointer is one further.
+        let (pushed, distance) = match role {
+            _ if !self.arch.has_link_register => (WORD, 1),
+            // The handler has saved the register with the return address of the code that it made call.
+            Role::Injected => (2 * WORD, bytes / WORD + 2),
+            _ => (0, bytes / WORD),
         };
+        let distance = i16::try_from(distance).ok();
         let distance = distance
-            .filter(|words| *words < i16::MAX)
+            .filter(|words| *words < i16::MAX - 1)
             .ok_or(UnknownReason::FrameOffset)?;
-        let return_address = if distance == 0 {
+        let return_address = if self.arch.has_link_register && bytes == 0 {
             Saved::UNCHANGED
         } else {
             Saved::at(-distance)
@@ -229,9 +249,15 @@ impl<S: Source> GoFunctions<'_, S> {
     fn saved_from(&self, function: &GoFunction<'_, &S>, first: &StackSize) -> Option<u64> {
         let start = first.range.start;
         if self.arch.has_link_register {
+            /// `stur x29, [sp, #-8]`
+            const STORE: [u8; 4] = 0xf81f_83fd_u32.to_le_bytes();
             // The instruction that allocates a frame saves the return address, the next one the frame pointer; a large
             // frame has both before it is allocated. Only then the register changes.
-            return Some(start + 4);
+            let mut code = [0; STORE.len()];
+            let is_compiled = function.is_assembly() == Some(false);
+            let is_usual = is_compiled
+                || self.elf.initial_bytes(start, &mut code).unwrap_or(false) && code == STORE;
+            return is_usual.then_some(start + 4);
         }
         let displacement = first.bytes.checked_sub(WORD)?;
         let store_bytes = match displacement {
