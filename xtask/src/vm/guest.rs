@@ -139,10 +139,7 @@ impl Guest {
             io::copy(&mut fs::File::open(base)?, &mut file)
                 .with_context(|| format!("cannot copy {}", base.display()))?;
         }
-        run(Command::new("sh")
-            .args(["-c", "find . | cpio -o -H newc --quiet --owner=0:0"])
-            .current_dir(self.path(""))
-            .stdout(file))?;
+        pack(&self.path(""), file)?;
         Ok(image)
     }
 
@@ -183,6 +180,14 @@ impl Drop for Guest {
         // A remainder is in the target directory, where `cargo clean` removes it.
         drop(fs::remove_dir_all(&self.scratch));
     }
+}
+
+/// Packs a directory as an image that a kernel unpacks, at the end of a file.
+pub(super) fn pack(root: &Path, file: fs::File) -> Result<()> {
+    run(Command::new("sh")
+        .args(["-c", "find . | cpio -o -H newc --quiet --owner=0:0"])
+        .current_dir(root)
+        .stdout(file))
 }
 
 fn make_executable(path: &Path) -> Result<()> {

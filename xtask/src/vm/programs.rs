@@ -5,10 +5,10 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
-use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
+use super::guest;
 use super::kernel::cache_directory;
 use crate::architecture::Architecture;
 use crate::cache;
@@ -51,13 +51,7 @@ pub(super) fn image(architecture: Architecture) -> Result<PathBuf> {
             drop(fs::remove_dir_all(root.join("usr/share").join(name)));
         }
         symlink("busybox", root.join("usr/bin/sh")).context("cannot make a link")?;
-        let pack = "find . | cpio -o -H newc --quiet --owner=0:0 > \"$1\"";
-        site.run(
-            Command::new("sh")
-                .args(["-c", pack, "sh"])
-                .arg(site.unfinished.join(IMAGE))
-                .current_dir(&root),
-        )
+        guest::pack(&root, fs::File::create(site.unfinished.join(IMAGE))?)
     })?;
     Ok(directory.join(IMAGE))
 }
