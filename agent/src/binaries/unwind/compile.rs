@@ -35,7 +35,8 @@ pub enum Error {
 
 /// Compiles the call-frame information of a file: `.eh_frame`, then Go's table of functions for
 /// addresses that it does not cover, then `.debug_frame` for those that neither covers. Go's own
-/// `.debug_frame` comes last because it does not mark where goroutines' stacks end.
+/// `.debug_frame` comes last because it does not mark where goroutines' stacks end. Stubs of a linkage
+/// table that none of them covers are known by what they do.
 ///
 /// Rules of the addresses in `marks` become those of what this code [is](super::CodeRole).
 ///

@@ -1,7 +1,9 @@
-//! Rules for the stubs of a procedure linkage table (PLT) on aarch64, for which linkers write no call-frame information.
+//! Rules for the stubs of a procedure linkage table (PLT) on aarch64, for which linkers write no
+//! call-frame information.
 //!
-//! A stub changes neither the stack pointer nor the register with the return address. Only the first one, which calls the
-//! dynamic linker, begins with `stp x16, x30, [sp, #-16]!`, behind a `bti c` where branches are checked.
+//! A stub of a function changes neither the stack pointer nor the register with the return address. Only
+//! the first one, which calls the dynamic linker, begins with `stp x16, x30, [sp, #-16]!`, behind a
+//! `bti c` where branches are checked.
 
 use agent_common::unwind::{CfaRule, Rule, Saved};
 
@@ -31,13 +33,10 @@ pub(super) fn rows<S: Source>(
     code: &CodeRanges,
     rules: &mut Rules,
 ) -> Vec<Row> {
-    let mut rows = Rows::default();
-    let Some(stack_pointer) = arch.general(arch.stack_pointer) else {
+    let stack_pointer = arch.general(arch.stack_pointer);
+    let Some(stack_pointer) = stack_pointer.filter(|_| arch.has_link_register) else {
         return Vec::new();
     };
-    if !arch.has_link_register {
-        return Vec::new();
-    }
     let unchanged = Rule {
         cfa: CfaRule::REGISTER,
         register: stack_pointer,
@@ -50,23 +49,25 @@ pub(super) fn rows<S: Source>(
     };
     let mut sections: Vec<_> = SECTIONS.iter().filter_map(|it| elf.section(it)).collect();
     sections.sort_unstable_by_key(|section| section.address);
+    let mut rows = Rows::default();
     for section in sections {
         let mut start = [0; 2 * INSTRUCTION];
         let is_there = elf.initial_bytes(section.address, &mut start);
         let (instructions, _) = start.as_chunks::<INSTRUCTION>();
         let push = instructions.iter().position(|it| *it == PUSH);
-        if let Some(nth) = push.filter(|_| is_there.unwrap_or(false)) {
-            let behind = (nth as u64 + 1) * INSTRUCTION as u64;
-            let first = [(0, behind, unchanged), (behind, FIRST_STUB, pushed)];
-            for (from, to, rule) in first {
-                let range = code.distances(section.address.saturating_add(from), to - from);
-                if let Some(range) = range {
-                    rows.push(range, rules.index(&rule).into());
-                }
+        let push = push.filter(|_| is_there.unwrap_or(false));
+        // Without a push nothing is special.
+        let behind = push.map_or(FIRST_STUB, |nth| (nth as u64 + 1) * INSTRUCTION as u64);
+        // Each covers what those before it do not.
+        let ends = [
+            (behind, unchanged),
+            (FIRST_STUB, pushed),
+            (section.bytes, unchanged),
+        ];
+        for (end, rule) in ends {
+            if let Some(range) = code.distances(section.address, end.min(section.bytes)) {
+                rows.push(range, rules.index(&rule).into());
             }
-        }
-        if let Some(range) = code.distances(section.address, section.bytes) {
-            rows.push(range, rules.index(&unchanged).into());
         }
     }
     rows.finish()
