@@ -52,7 +52,6 @@ mod slots;
 mod switches;
 mod system_call;
 mod table_loader;
-mod task_iterator;
 mod thread_visits;
 mod tracepoints;
 mod unwind_tables;

@@ -109,7 +109,7 @@ impl Visits {
     /// When the map cannot be written.
     pub(super) fn begin_chunk(&mut self) -> io::Result<()> {
         match self {
-            Self::Bpf(visits) => visits.begin_chunk()?,
+            Self::Bpf(visits) => visits.begin_chunk().map_err(io::Error::other)?,
             Self::Outside(visits) => visits.begin_chunk(),
         }
         Ok(())

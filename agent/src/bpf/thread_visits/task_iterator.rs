@@ -11,7 +11,7 @@ use std::{
 
 use aya::{Btf, Ebpf, programs::Iter};
 
-use super::{
+use crate::bpf::{
     error::{Error, program_error},
     system_call::{LINK_CREATE, bpf},
 };
