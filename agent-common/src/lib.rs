@@ -5,7 +5,8 @@
 //! * [`maps`]: keys and values of the maps that both use;
 //! * [`layout`]: where the fields of an interpreter's structures and of the kernel's are;
 //! * [`unwind`]: rules that find the caller of a native frame, and tables of them;
-//! * [`visit`]: what the task iterators record of threads;
+//! * [`visit`]: what passes record of threads;
+//! * [`kernel_function`]: functions of the kernel that the programs call;
 //! * [`thinning`]: which of many events are taken;
 //! * [`limits`]: every bound that both rely on;
 //! * [`python`] and [`native`]: the bounded walks of a thread's frames, generic over
@@ -34,6 +35,7 @@ pub mod decode;
 pub mod decoded;
 pub mod growth;
 pub mod hash;
+pub mod kernel_function;
 pub mod layout;
 pub mod limits;
 pub mod maps;

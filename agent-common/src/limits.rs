@@ -181,6 +181,9 @@ pub const MAX_COUNTED_SWITCH_NS: u64 = 2_000;
 /// Threads whose stacks are kept from pass to pass.
 pub const MAX_KNOWN_THREADS: u32 = 1 << 16;
 
+/// Most threads whose stacks are read, and proved by one more visit of each, at a time.
+pub const MAX_NOTED_THREADS: u32 = 256;
+
 /// Native frames of a stack that are kept: of a deeper one the leaf-most. Runs of Python frames
 /// between them do not count.
 pub const MAX_NATIVE_FRAMES: usize = 256;

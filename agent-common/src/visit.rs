@@ -1,4 +1,4 @@
-//! What a pass over the threads records of each: the output of the task iterators.
+//! What a pass over the threads records of each: what the programs on the iterator over tasks write.
 //!
 //! A visit is a [`ThreadVisit`]; of a thread whose stack the agent does not have yet a [`ThreadDetails`]
 //! and the addresses of its kernel frames follow. Of a thread that has waited ever since its stack was read, as most threads
@@ -6,7 +6,7 @@
 
 use core::mem::offset_of;
 
-use crate::{limits::MAX_KERNEL_FRAMES, native::Registers};
+use crate::{limits::MAX_KERNEL_FRAMES, native::Registers, volatile::Volatile};
 
 /// A thread at one instant.
 #[repr(C)]
@@ -110,6 +110,44 @@ pub struct KnownThread {
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for KnownThread {}
 
+/// How far a pass has come that is made by several runs of a program: the only value of the map `PASS`. The agent sets it
+/// before the first run. It stays in memory: numbers in registers would be another state of a loop for the verifier each time.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pass {
+    /// The next process or thread of the list.
+    pub position: Volatile<u32>,
+    /// How many are listed.
+    pub end: Volatile<u32>,
+    /// Whether the processes are listed.
+    pub is_listed: Volatile<u32>,
+    /// Of the process at the position, the thread that was visited last; 0 before the first one.
+    pub last_tid: Volatile<u32>,
+    /// When that one was made: see [`ThreadVisit::start_time_ns`].
+    pub last_start_ns: Volatile<u64>,
+    /// When the latest one of its threads was made that have been visited; 0 before the first one.
+    pub latest_start_ns: Volatile<u64>,
+    /// Threads that were made until then have been visited; 0 where the last one is still there.
+    pub after_ns: Volatile<u64>,
+    /// The thread with which the run has begun in this process; 0 for the first one.
+    pub from_tid: Volatile<u32>,
+    /// Bytes that the run has recorded.
+    pub bytes: Volatile<u32>,
+    /// Threads and processes that the run has visited.
+    pub visits: Volatile<u32>,
+    /// The only process whose threads are visited; 0 for all that are profiled.
+    pub only_process: Volatile<u32>,
+    /// With so many visits a run ends, for which other programs wait.
+    pub most_visits: Volatile<u32>,
+    /// Always 0.
+    pub padding: u32,
+}
+
+#[cfg(feature = "user")]
+// SAFETY: integers without padding, valid for any bytes.
+unsafe impl aya::Pod for Pass {}
+
+const _: () = assert!(size_of::<Pass>() == 64);
 const _: () = assert!(size_of::<ThreadVisit>() == 88);
 const _: () = assert!(
     offset_of!(ThreadVisit, tid) == offset_of!(RestingVisit, tid)

@@ -13,7 +13,7 @@ use core::ptr;
     feature = "user",
     derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
 )]
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Volatile<T>(T);
 
 impl<T: Copy> Volatile<T> {

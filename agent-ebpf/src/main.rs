@@ -28,6 +28,7 @@ mod code_locations;
 mod code_objects;
 mod current;
 mod emit;
+mod kernel_functions;
 mod kernel_memory;
 mod log;
 mod maps;

@@ -8,7 +8,8 @@ use agent_common::{
     layout::{KernelLayout, Layout, ResidentLayout},
     limits::{
         CACHED_LOCATIONS, HOST_LOCK_WAITS, HOST_SWITCHED_THREADS, HOST_THREAD_CACHES,
-        MAX_EXECUTABLES, MAX_KNOWN_THREADS, MAX_LAYOUTS, MAX_MAPPINGS, MAX_PAGES, MAX_RULES,
+        MAX_EXECUTABLES, MAX_KNOWN_THREADS, MAX_LAYOUTS, MAX_MAPPINGS, MAX_NOTED_THREADS,
+        MAX_PAGES, MAX_RULES,
     },
     maps::{
         AllocationSettings, AllocatorCode, CachedCode, CodeKey, Control, LockWait, Mapping,
@@ -19,7 +20,7 @@ use agent_common::{
     record::StartedWait,
     stack_budget::StackBudget,
     unwind::{BLOCK_WORDS, Rule},
-    visit::{KnownThread, WholeVisit},
+    visit::{KnownThread, Pass, WholeVisit},
 };
 use aya_ebpf::{
     Global, btf_maps,
@@ -277,9 +278,22 @@ pub(crate) static WAIT_CLASSES: Array<WaitClass> = Array::with_max_entries(SYSTE
 #[map]
 pub(crate) static VISIT: PerCpuArray<WholeVisit> = PerCpuArray::with_max_entries(1, 0);
 
-/// The process of the thread that was visited last. One pass at a time uses it.
+/// The process of the thread that the kernel's iterator has visited last. One pass at a time uses it.
 #[map]
 pub(crate) static LAST_VISITED: PerCpuArray<VisitedProcess> = PerCpuArray::with_max_entries(1, 0);
+
+/// How far the present pass has come. Written by the agent before each, and by the BPF programs.
+#[map]
+pub(crate) static PASS: Array<Pass> = Array::with_max_entries(1, 0);
+
+/// The processes whose threads the present pass visits. Written and read by the BPF programs; it has as many entries as
+/// [`PROCESSES`].
+#[map]
+pub(crate) static VISITED_PROCESSES: Array<u32> = Array::with_max_entries(1, 0);
+
+/// The threads that are to be visited again. Written by the agent, which takes them in parts, read by the BPF programs.
+#[map]
+pub(crate) static NOTED_THREADS: Array<u32> = Array::with_max_entries(MAX_NOTED_THREADS, 0);
 
 /// The pages by which processes have grown and of which there is a record. Written and read by the BPF programs; of the
 /// least recently used one, which is evicted, it is not known when it is gone and another one is at its address.

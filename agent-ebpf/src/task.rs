@@ -1,9 +1,12 @@
 //! Fields of the kernel's `task_struct`.
 
 use agent_common::layout::KernelLayout;
-use aya_ebpf::helpers::generated::bpf_get_current_task;
+use aya_ebpf::{bindings::task_struct, helpers::generated::bpf_get_current_task};
 
-use crate::{kernel_memory::read, maps::kernel_offset};
+use crate::{
+    kernel_memory::{Number, read},
+    maps::kernel_offset,
+};
 
 /// A `task_struct`.
 #[derive(Clone, Copy)]
@@ -112,16 +115,6 @@ impl Task {
         read(self.field(|layout| &layout.pid))
     }
 
-    /// Whether it is on a processor, as a number.
-    #[inline(always)]
-    pub(crate) fn on_cpu(self) -> u32 {
-        if kernel_offset(|layout| &layout.on_cpu) == 0 {
-            return 0;
-        }
-        // The lowest byte of 32 bits before Linux 7.
-        u32::from(read::<u8>(self.field(|layout| &layout.on_cpu)))
-    }
-
     /// Its state: 0 when it runs or could.
     #[inline(always)]
     pub(crate) fn state(self) -> u32 {
@@ -218,5 +211,94 @@ impl Task {
     #[inline(always)]
     fn field(self, offset: impl FnOnce(&KernelLayout) -> &u32) -> u64 {
         self.0.wrapping_add(kernel_offset(offset).into())
+    }
+}
+
+/// A `task_struct` of which the verifier knows that it is one: its fields are loaded, where those of a [`Task`] are read by a
+/// helper, which takes ten times as long.
+#[derive(Clone, Copy)]
+pub(crate) struct TypedTask(*mut task_struct);
+
+impl TypedTask {
+    /// The one at this address.
+    ///
+    /// # Safety
+    ///
+    /// The verifier must know `address` as a pointer to a `task_struct`.
+    #[inline(always)]
+    pub(crate) unsafe fn at(address: *mut task_struct) -> Self {
+        Self(address)
+    }
+
+    /// What the kernel's functions take.
+    #[inline(always)]
+    pub(crate) fn address(self) -> *mut task_struct {
+        self.0
+    }
+
+    /// All of its fields.
+    #[inline(always)]
+    pub(crate) fn fields(self) -> Task {
+        Task(self.0 as u64)
+    }
+
+    /// See [`Task::tid`].
+    #[inline(always)]
+    pub(crate) fn tid(self) -> u32 {
+        self.load(|layout| &layout.pid)
+    }
+
+    /// See [`Task::tgid`].
+    #[inline(always)]
+    pub(crate) fn tgid(self) -> u32 {
+        self.load(|layout| &layout.tgid)
+    }
+
+    /// See [`Task::start_time`].
+    #[inline(always)]
+    pub(crate) fn start_time(self) -> u64 {
+        self.load(|layout| &layout.start_time)
+    }
+
+    /// See [`Task::switches`].
+    #[inline(always)]
+    pub(crate) fn switches(self) -> u64 {
+        let voluntary: *const u64 = self.field(|layout| &layout.switches);
+        // SAFETY: two fields, one after the other.
+        unsafe {
+            voluntary
+                .read_volatile()
+                .wrapping_add(voluntary.add(1).read_volatile())
+        }
+    }
+
+    /// Whether it is on a processor, as a number.
+    #[inline(always)]
+    pub(crate) fn on_cpu(self) -> u32 {
+        if kernel_offset(|layout| &layout.on_cpu) == 0 {
+            return 0;
+        }
+        // The lowest byte of 32 bits before Linux 7.
+        u32::from(self.load::<u8>(|layout| &layout.on_cpu))
+    }
+
+    /// See [`Task::state`].
+    #[inline(always)]
+    pub(crate) fn state(self) -> u32 {
+        self.load(|layout| &layout.state)
+    }
+
+    #[inline(always)]
+    fn load<T: Number>(self, offset: impl FnOnce(&KernelLayout) -> &u32) -> T {
+        // SAFETY: the verifier checks that there is such a field; the kernel changes it meanwhile.
+        unsafe { self.field::<T>(offset).read_volatile() }
+    }
+
+    #[inline(always)]
+    fn field<T>(self, offset: impl FnOnce(&KernelLayout) -> &u32) -> *const T {
+        self.0
+            .cast_const()
+            .wrapping_byte_add(kernel_offset(offset) as usize)
+            .cast()
     }
 }

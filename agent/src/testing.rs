@@ -21,7 +21,7 @@ pub mod binaries {
 
 /// The BPF programs and their maps.
 pub mod bpf {
-    pub use crate::bpf::{Bpf, LoadOptions, Visits};
+    pub use crate::bpf::{Bpf, LoadOptions, PassMaps, Visited, Visits};
 }
 
 /// Commands.

@@ -21,4 +21,5 @@ pub(crate) mod moves;
 pub(crate) mod page_faults;
 pub(crate) mod processes;
 pub(crate) mod switches;
-pub(crate) mod threads;
+pub(crate) mod thread_loops;
+mod threads;

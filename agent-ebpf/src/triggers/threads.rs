@@ -1,12 +1,12 @@
 //! Passes over the threads: what each thread of the profiled processes is doing at an instant.
 //!
-//! The agent reads an iterator over all threads of the kernel, which has no filter that fits: a thread of
-//! a process that is not profiled is passed over. Of a thread whose stack the agent has, since it did
-//! not run, a [`RestingVisit`] is recorded, of one that runs, or whose context switches are traced, a [`ThreadVisit`], else all
-//! of [`WholeVisit`].
+//! [Loops](super::thread_loops) visit the threads of the profiled processes alone. On older kernels the agent reads an iterator
+//! over all threads of the kernel, and a thread of a process that is not profiled is passed over. Of a thread whose stack the
+//! agent has, since it did not run, a [`RestingVisit`] is recorded, of one that runs, or whose context switches are traced, a
+//! [`ThreadVisit`], else all of [`WholeVisit`].
 //!
-//! Invariants: nothing here runs in a profiled program; a visit is written whole or not at all, in which
-//! case the kernel visits the thread once more.
+//! Invariants: nothing here runs in a profiled program; a visit is written whole or not at all: the kernel's iterator visits a
+//! thread once more for which there was no room, and a loop ends before that.
 
 use core::ffi::c_void;
 
@@ -27,7 +27,7 @@ use crate::{
         WITH_NATIVE, WITH_SWITCHES,
     },
     registers,
-    task::Task,
+    task::{Task, TypedTask},
     values::VisitedProcess,
 };
 
@@ -59,12 +59,53 @@ const DETAILED_BYTES: u32 = HEAD_BYTES + size_of::<ThreadDetails>() as u32;
 /// Most bytes of kernel frames.
 const KERNEL_BYTES: u32 = MAX_KERNEL_FRAMES as u32 * 8;
 
+/// Where visits are written to.
+#[derive(Clone, Copy)]
+pub(crate) struct Output(*mut seq_file);
+
+impl Output {
+    /// That of a program that runs for a task; [`None`] after the last one.
+    ///
+    /// # Safety
+    ///
+    /// `context` is that of an iterator over tasks.
+    #[inline(always)]
+    pub(crate) unsafe fn of(context: *mut TaskVisit) -> Option<Self> {
+        // SAFETY: the verifier knows the fields.
+        let (metadata, task) = unsafe { ((*context).metadata, (*context).task) };
+        if task.is_null() {
+            return None;
+        }
+        // SAFETY: as above.
+        Some(Self(unsafe { (*metadata).output }))
+    }
+
+    /// Writes the first bytes of a visit.
+    #[inline(always)]
+    fn write(self, record: &WholeVisit, bytes: u32) {
+        // Hidden from the compiler, which would drop the check below that older verifiers need.
+        let bytes = masked(bytes, u32::MAX);
+        if bytes as usize <= size_of::<WholeVisit>() {
+            // SAFETY: the pointer is the kernel's own; the record has so many bytes.
+            unsafe { bpf_seq_write(self.0, (&raw const *record).cast::<c_void>(), bytes) };
+        }
+    }
+}
+
 /// Visits each thread of the profiled processes: the first part of a pass.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "iter/task")]
 pub(crate) extern "C" fn on_thread(context: *mut TaskVisit) -> i32 {
     // SAFETY: the context that the kernel passes.
-    unsafe { visit(context, false) };
+    if let Some(output) = unsafe { Output::of(context) } {
+        // SAFETY: as above.
+        let (metadata, task) = unsafe { ((*context).metadata, TypedTask::at((*context).task)) };
+        // SAFETY: the verifier knows the field.
+        let session = unsafe { (*metadata).session };
+        if is_profiled_in(session, task.tgid()) {
+            visit(output, task, task.tid(), task.start_time());
+        }
+    }
     0
 }
 
@@ -73,46 +114,52 @@ pub(crate) extern "C" fn on_thread(context: *mut TaskVisit) -> i32 {
 #[unsafe(link_section = "iter/task")]
 pub(crate) extern "C" fn on_read_thread(context: *mut TaskVisit) -> i32 {
     // SAFETY: the context that the kernel passes.
-    unsafe { visit(context, true) };
+    if let Some(output) = unsafe { Output::of(context) } {
+        // SAFETY: as above.
+        visit_again(output, unsafe { TypedTask::at((*context).task) });
+    }
     0
 }
 
-/// Records a visit.
-///
-/// # Safety
-///
-/// `context` is that of an iterator over tasks.
+/// Visits a thread of a profiled process, of which this is the id, and this the time when it was made; returns the bytes that are
+/// recorded.
 #[inline(always)]
-unsafe fn visit(context: *mut TaskVisit, read_ones: bool) -> Option<()> {
-    // SAFETY: the verifier knows the fields of the context.
-    let (metadata, address) = unsafe { ((*context).metadata, (*context).task) };
-    if address.is_null() {
-        return None;
+pub(crate) fn visit(output: Output, task: TypedTask, tid: u32, start_time_ns: u64) -> u32 {
+    let known = KNOWN_THREADS.get_ptr(tid);
+    if known.is_none() && !task.fields().runs_a_program() {
+        return 0;
     }
-    let task = Task::at(address as u64);
-    let thread = task.tid();
-    let known = KNOWN_THREADS.get_ptr(thread);
+    record(output, task, tid, start_time_ns, known, false).unwrap_or(0)
+}
+
+/// Visits a thread if its stack was read in the present chunk; returns the bytes that are recorded.
+#[inline(always)]
+pub(crate) fn visit_again(output: Output, task: TypedTask) -> u32 {
+    let tid = task.tid();
+    let known = KNOWN_THREADS.get_ptr(tid);
     // SAFETY: values of the map stay readable while the program runs.
-    if read_ones && unsafe { known.is_none_or(|known| (*known).chunk != chunk()) } {
-        return None;
+    if known.is_none_or(|known| unsafe { (*known).chunk } != chunk()) {
+        return 0;
     }
-    let tgid = task.tgid();
-    if !read_ones {
-        if known.is_none() && !task.runs_a_program() {
-            return None;
-        }
-        // SAFETY: the verifier knows the field.
-        let session = unsafe { (*metadata).session };
-        if !is_profiled(tgid, session) {
-            return None;
-        }
-    }
+    record(output, task, tid, task.start_time(), known, true).unwrap_or(0)
+}
+
+/// Records a visit, the first one of a pass or another one.
+#[inline(always)]
+fn record(
+    output: Output,
+    task: TypedTask,
+    tid: u32,
+    start_time_ns: u64,
+    known: Option<*const KnownThread>,
+    again: bool,
+) -> Option<u32> {
     let record = VISIT.get_ptr_mut(0)?;
     // SAFETY: a value of this processor, which nothing else writes to meanwhile.
     let record = unsafe { &mut *record };
-    record.visit.tgid = tgid;
-    record.visit.tid = thread;
-    record.visit.start_time_ns = task.start_time();
+    record.visit.tgid = task.tgid();
+    record.visit.tid = tid;
+    record.visit.start_time_ns = start_time_ns;
     // A thread that gives its processor up just now counts as on it.
     let switches = task.switches();
     record.visit.on_cpu = task.on_cpu();
@@ -126,49 +173,34 @@ unsafe fn visit(context: *mut TaskVisit, read_ones: bool) -> Option<()> {
     let rests = record.visit.on_cpu == 0 && record.visit.state != 0;
     record.visit.is_unchanged = u32::from(is_known && rests);
     // Another one may have the id of a thread that was known, or it ends.
-    if !read_ones && record.visit.is_unchanged == 0 && known.is_some() && !task.runs_a_program() {
+    if !again
+        && record.visit.is_unchanged == 0
+        && known.is_some()
+        && !task.fields().runs_a_program()
+    {
         return None;
     }
-    if !read_ones && record.visit.is_unchanged != 0 && WITH_SWITCHES.load() == 0 {
+    if !again && record.visit.is_unchanged != 0 && WITH_SWITCHES.load() == 0 {
         record.visit.bytes = RESTING_BYTES;
-        // SAFETY: the verifier knows the field; the record has so many bytes.
-        unsafe {
-            bpf_seq_write(
-                (*metadata).output,
-                (&raw const *record).cast::<c_void>(),
-                RESTING_BYTES,
-            );
-        }
-        return Some(());
+        output.write(record, RESTING_BYTES);
+        return Some(RESTING_BYTES);
     }
-    read_times(task, &mut record.visit);
+    read_times(task.fields(), &mut record.visit);
     let is_short = trace(&mut record.visit);
     let mut bytes = HEAD_BYTES;
     if record.visit.on_cpu == 0 && !is_known && !is_short {
-        // SAFETY: the iterator's own pointer.
-        bytes = unsafe { detail(address, task, record) };
+        bytes = detail(task, record);
     }
     record.visit.bytes = bytes;
-    // Hidden from the compiler, which would drop the check below that older verifiers need.
-    let bytes = masked(bytes, u32::MAX) as usize;
-    if bytes <= size_of::<WholeVisit>() {
-        // SAFETY: the verifier knows the field; the record has so many bytes.
-        unsafe {
-            bpf_seq_write(
-                (*metadata).output,
-                (&raw const *record).cast::<c_void>(),
-                bytes as u32,
-            );
-        }
-    }
-    Some(())
+    output.write(record, bytes);
+    Some(bytes)
 }
 
 /// Whether threads of this process are visited, in the pass of which this is the iterator's session.
 ///
 /// Most threads follow another one of their process.
 #[inline(always)]
-fn is_profiled(tgid: u32, session: u64) -> bool {
+fn is_profiled_in(session: u64, tgid: u32) -> bool {
     let Some(last) = LAST_VISITED.get_ptr_mut(0) else {
         return false;
     };
@@ -177,7 +209,19 @@ fn is_profiled(tgid: u32, session: u64) -> bool {
     if last.session == session && last.tgid == tgid {
         return last.is_profiled != 0;
     }
-    let is_profiled = PROCESSES.get_ptr(tgid).is_some_and(|process| {
+    let is_profiled = is_profiled(tgid);
+    *last = VisitedProcess {
+        session,
+        tgid,
+        is_profiled: is_profiled.into(),
+    };
+    is_profiled
+}
+
+/// Whether threads of this process are visited.
+#[inline(always)]
+pub(crate) fn is_profiled(tgid: u32) -> bool {
+    PROCESSES.get_ptr(tgid).is_some_and(|process| {
         // SAFETY: values of the maps stay readable while the program runs.
         unsafe {
             (*process).is_excluded == 0
@@ -185,13 +229,7 @@ fn is_profiled(tgid: u32, session: u64) -> bool {
                     .get_ptr(tgid)
                     .is_some_and(|state| (*state).program != (*process).program)
         }
-    });
-    *last = VisitedProcess {
-        session,
-        tgid,
-        is_profiled: is_profiled.into(),
-    };
-    is_profiled
+    })
 }
 
 /// Records what may have changed of a thread since it was visited last. Most threads of a host rest, and their data is in
@@ -241,22 +279,19 @@ fn is_same(known: &KnownThread, visit: &ThreadVisit) -> bool {
 }
 
 /// Records the details of a thread; returns the bytes of the visit.
-///
-/// # Safety
-///
-/// The verifier must know `address` as a trusted pointer to a `task_struct`.
 #[inline(always)]
-unsafe fn detail(address: *mut task_struct, task: Task, record: &mut WholeVisit) -> u32 {
-    record.details.comm = task.name();
-    record.details.rest_ns = task.rest_time();
-    // SAFETY: the caller's.
+fn detail(task: TypedTask, record: &mut WholeVisit) -> u32 {
+    record.details.comm = task.fields().name();
+    record.details.rest_ns = task.fields().rest_time();
+    let address = task.address();
+    // SAFETY: the verifier knows it as a pointer to a `task_struct`.
     if !unsafe { registers::read_of(address, &mut record.details.registers) } {
         record.details.registers = Registers::ZERO;
     }
     if WITH_NATIVE.load() == 0 {
         return DETAILED_BYTES;
     }
-    // SAFETY: the array has room for so many bytes; the pointer is the caller's.
+    // SAFETY: the array has room for so many bytes; the pointer is as above.
     let kernel =
         unsafe { bpf_get_task_stack(address, (&raw mut record.kernel).cast(), KERNEL_BYTES, 0) };
     match u32::try_from(kernel) {

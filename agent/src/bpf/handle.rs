@@ -24,6 +24,7 @@ use super::{
     control::CONTROL,
     counters::{CounterMap, Counters},
     error::{Error, map_error},
+    kernel_functions,
     lock_waits::LockWaits,
     mappings::MappingMap,
     maps,
@@ -121,6 +122,7 @@ impl Bpf {
         let mut functions = Vec::new();
         if has_visits {
             functions.push(ThreadVisits::FUNCTION);
+            functions.extend(kernel_functions::names());
         }
         if pages {
             functions.push(SampledPages::FUNCTION);
@@ -131,7 +133,7 @@ impl Bpf {
         if (pages || copies || has(Kind::is_growth)) && !counts_memory {
             return Err(Error::ResidentCounters);
         }
-        let mut object = object::load(options, &btf.layout)?;
+        let mut object = object::load(options, &btf)?;
         let sampling_events = SamplingEvents::load(&mut object, &options.kinds)?;
         let raise_probe = has(Kind::is_about_exceptions).then(|| RaiseProbe::load(&mut object));
         let raise_probe = raise_probe.transpose()?.map(Box::new);

@@ -6,8 +6,8 @@
 
 use agent_common::limits::{
     ANNOUNCING_THREADS, CACHED_LOCATIONS, HOST_LOCK_WAITS, HOST_SWITCHED_THREADS,
-    HOST_THREAD_CACHES, MAX_KNOWN_THREADS, MAX_MAPPINGS, MAX_PAGES, PROGRAM_LOCK_WAITS,
-    PROGRAM_SWITCHED_THREADS, PROGRAM_THREAD_CACHES,
+    HOST_THREAD_CACHES, MAX_KNOWN_THREADS, MAX_MAPPINGS, MAX_NOTED_THREADS, MAX_PAGES,
+    PROGRAM_LOCK_WAITS, PROGRAM_SWITCHED_THREADS, PROGRAM_THREAD_CACHES,
 };
 use aya::EbpfLoader;
 
@@ -16,7 +16,7 @@ use super::{
     lock_waits::LOCK_WAITS,
     process_map::{self, PROCESS_STATES, PROCESSES},
     switches::SWITCHED_THREADS,
-    thread_visits::KNOWN_THREADS,
+    thread_visits::{KNOWN_THREADS, NOTED_THREADS, VISITED_PROCESSES},
 };
 
 /// Entries of a map in a capture, and on a host.
@@ -27,7 +27,8 @@ struct Size {
 }
 
 /// The maps whose size depends on what is profiled, apart from [`PROCESSES`],
-/// [`PROCESS_STATES`], [`KNOWN_THREADS`], [`LOCK_WAITS`], [`SWITCHED_THREADS`] and those of [`GROWTH_SIZES`].
+/// [`PROCESS_STATES`], [`VISITED_PROCESSES`], [`KNOWN_THREADS`], [`NOTED_THREADS`], [`LOCK_WAITS`], [`SWITCHED_THREADS`] and
+/// those of [`GROWTH_SIZES`].
 const SIZES: [Size; 9] = [
     Size::new("CODE_OBJECTS", 6 << 10, 12 << 10),
     Size::new("MAPPINGS", MAX_MAPPINGS / 4, MAX_MAPPINGS),
@@ -74,6 +75,10 @@ pub(super) fn set(
 ) {
     let known_threads = if has_visits { MAX_KNOWN_THREADS } else { 1 };
     loader.map_max_entries(KNOWN_THREADS, known_threads);
+    let processes = process_map::max_processes(whole_host);
+    loader.map_max_entries(VISITED_PROCESSES, if has_visits { processes } else { 1 });
+    let noted_threads = if has_visits { MAX_NOTED_THREADS } else { 1 };
+    loader.map_max_entries(NOTED_THREADS, noted_threads);
     let lock_waits = match (lock_releases, whole_host) {
         (false, _) => 1,
         (true, false) => PROGRAM_LOCK_WAITS,
@@ -81,7 +86,7 @@ pub(super) fn set(
     };
     loader.map_max_entries(LOCK_WAITS, lock_waits);
     for map in [PROCESSES, PROCESS_STATES] {
-        loader.map_max_entries(map, process_map::max_processes(whole_host));
+        loader.map_max_entries(map, processes);
     }
     for size in &SIZES {
         loader.map_max_entries(size.map, size.entries(whole_host));

@@ -6,7 +6,8 @@
 //!         ├─ mappings          executable mappings of processes
 //!         ├─ unwind_tables     rules and tables of the native walk
 //!         ├─ thread_visits     passes over all threads
-//!         │  └─ task_iterator  the kernel's iterator over them
+//!         │  ├─ loops          of programs over them
+//!         │  └─ iterators      of the kernel, where programs cannot loop
 //!         ├─ walk_maps         what a walk in the agent looks up
 //!         ├─ lock_waits        who ends waits for locks
 //!         ├─ switches          tracing of context switches
@@ -16,6 +17,7 @@
 //!         ├─ rights            the capability to open perf events
 //!         ├─ object            the maps and settings, by what is profiled
 //!         │  ├─ loader         aya's loader, without BTF
+//!         │  ├─ kernel_functions  those that the programs call
 //!         │  └─ map_sizes      entries of the maps
 //!         ├─ ring              records
 //!         └─ counters
@@ -31,6 +33,7 @@ mod counters;
 mod error;
 mod events;
 mod handle;
+mod kernel_functions;
 mod loader;
 mod lock_waits;
 mod map_sizes;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use agent_common::layout::KernelLayout;
 use aya::{
     Ebpf,
     programs::ProgramType,
@@ -12,10 +11,14 @@ use aya::{
 use super::{
     btf::KernelBtf,
     error::Error,
-    loader, map_sizes,
+    kernel_functions, loader, map_sizes,
     switches::{WaitClasses, waits_of_processor},
 };
 use crate::profile::{Kind, RecordedExceptions};
+
+/// The object, as it was built.
+pub(super) static OBJECT: &[u8] =
+    aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/agent.bpf.o"));
 
 /// Where the registers of a thread are in its kernel stack on kernels without
 /// `bpf_task_pt_regs` (before Linux 5.15): a `pt_regs` at the end of 16 KiB, or of a page that is larger.
@@ -89,7 +92,9 @@ pub(super) fn kernel_btf(functions: &[&'static str]) -> Result<KernelBtf, Error>
 /// # Errors
 ///
 /// When the kernel refuses a map.
-pub(super) fn load(options: &LoadOptions, kernel_layout: &KernelLayout) -> Result<Ebpf, Error> {
+pub(super) fn load(options: &LoadOptions, btf: &KernelBtf) -> Result<Ebpf, Error> {
+    let numbers = kernel_functions::numbers(&btf.functions);
+    let linked = numbers.and_then(|numbers| kernel_functions::link(OBJECT, &numbers));
     let has = |is_of: fn(&Kind) -> bool| options.kinds.iter().any(|kind| is_of(kind));
     let pages = has(|kind| kind.pages().is_some());
     let has_probes = has(Kind::is_of_probe);
@@ -130,11 +135,8 @@ pub(super) fn load(options: &LoadOptions, kernel_layout: &KernelLayout) -> Resul
             &waits_of_processor(options.whole_host),
             true,
         )
-        .override_global("KERNEL_LAYOUT", kernel_layout, true)
-        .load(aya::include_bytes_aligned!(concat!(
-            env!("OUT_DIR"),
-            "/agent.bpf.o"
-        )))?;
+        .override_global("KERNEL_LAYOUT", &btf.layout, true)
+        .load(linked.as_deref().unwrap_or(OBJECT))?;
     Ok(object)
 }
 

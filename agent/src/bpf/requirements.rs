@@ -79,6 +79,11 @@ pub fn check() -> Result<(), Unmet> {
     requirements().into_iter().try_for_each(|one| one.met)
 }
 
+/// Major and minor version of the running kernel, if it says so.
+pub(super) fn running_kernel() -> Option<(u32, u32)> {
+    kernel_version(&uname().release().to_string_lossy())
+}
+
 fn check_kernel() -> Result<(), Unmet> {
     let release = uname().release().to_string_lossy().into_owned();
     match kernel_version(&release) {

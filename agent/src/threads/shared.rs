@@ -81,7 +81,7 @@ impl Shared {
         let _ = self.end.set(end);
     }
 
-    /// The iterators.
+    /// What visits threads.
     pub(super) fn visits(&self) -> MutexGuard<'_, Visits> {
         // It is consistent after every statement, so also after a panic.
         self.visits.lock().unwrap_or_else(PoisonError::into_inner)

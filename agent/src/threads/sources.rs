@@ -28,7 +28,7 @@ pub struct PassSources {
 impl From<PassMaps> for PassSources {
     fn from(maps: PassMaps) -> Self {
         Self {
-            visits: Visits::Bpf(maps.visits),
+            visits: Visits::Bpf(Box::new(maps.visits)),
             maps: Lookups::Bpf(Box::new(maps.maps)),
             lock_waits: maps.lock_waits,
         }
@@ -39,7 +39,7 @@ impl From<OutsideProcesses> for PassSources {
     fn from(processes: OutsideProcesses) -> Self {
         let processes = Arc::new(processes);
         Self {
-            visits: Visits::Outside(OutsideVisits::new(Arc::clone(&processes))),
+            visits: Visits::Outside(Box::new(OutsideVisits::new(Arc::clone(&processes)))),
             maps: Lookups::Outside(processes),
             lock_waits: None,
         }
@@ -48,8 +48,8 @@ impl From<OutsideProcesses> for PassSources {
 
 /// Visits threads.
 pub(super) enum Visits {
-    Bpf(ThreadVisits),
-    Outside(OutsideVisits),
+    Bpf(Box<ThreadVisits>),
+    Outside(Box<OutsideVisits>),
 }
 
 impl Visits {
@@ -76,8 +76,8 @@ impl Visits {
     /// Most chunks of a pass with many threads: the BPF programs may have to visit all threads each time.
     pub(super) fn most_chunks(&self) -> usize {
         match self {
-            Self::Bpf(_) => 16,
-            Self::Outside(_) => usize::MAX,
+            Self::Bpf(visits) if !visits.finds_noted() => 16,
+            Self::Bpf(_) | Self::Outside(_) => usize::MAX,
         }
     }
 
@@ -94,7 +94,7 @@ impl Visits {
     ///
     /// # Errors
     ///
-    /// When the iterator fails.
+    /// When a BPF program fails.
     pub(super) fn visit_all(&mut self) -> io::Result<Box<dyn Iterator<Item = Visited<'_>> + '_>> {
         Ok(match self {
             Self::Bpf(visits) => Box::new(visits.visit_all()?),
@@ -119,7 +119,7 @@ impl Visits {
     ///
     /// # Errors
     ///
-    /// When the iterator fails.
+    /// When a BPF program fails.
     pub(super) fn visit_noted(&mut self) -> io::Result<Box<dyn Iterator<Item = Visit<'_>> + '_>> {
         Ok(match self {
             Self::Bpf(visits) => Box::new(visits.visit_noted()?),

@@ -87,6 +87,7 @@ mod top;
 mod traced;
 mod turns;
 mod unwind_rate;
+mod visits;
 mod waiting;
 mod whole;
 mod zoo;

@@ -19,8 +19,8 @@ use crate::bpf::{
 /// The function of the kernel whose arguments the programs get is that of this iterator.
 const TASKS: &str = "task";
 
-/// Most bytes of one read: 1,000,000 threads whose stacks the agent has, or 50,000 others.
-const MAX_BYTES: u64 = 64 << 20;
+/// Most bytes of one read, and of a pass: 1,000,000 threads whose stacks the agent has, or 50,000 others.
+pub(super) const MAX_BYTES: u64 = 64 << 20;
 
 /// An iterator over the kernel's tasks, with a program.
 pub(super) struct TaskIterator {
@@ -43,12 +43,40 @@ impl TaskIterator {
     /// The function of the kernel to which programs are attached: `bpf_iter_` before the name of what is visited.
     pub(super) const FUNCTION: &str = "bpf_iter_task";
 
+    /// Loads a program that runs once each time, for the first thread of the agent.
+    pub(super) fn load_for_own_thread(
+        object: &mut Ebpf,
+        name: &'static str,
+        functions: &Btf,
+    ) -> Result<Self, Error> {
+        let own = rustix::process::getpid().as_raw_pid().cast_unsigned();
+        Self::load_with(object, name, functions, |program| {
+            Ok((create_link(program, Tasks::Thread(own))?, false))
+        })
+    }
+
     /// Loads a program; where the kernel can do so, it visits the threads of `process` alone.
     pub(super) fn load(
         object: &mut Ebpf,
         name: &'static str,
         functions: &Btf,
         process: Option<u32>,
+    ) -> Result<Self, Error> {
+        Self::load_with(object, name, functions, |program| {
+            let of_process = process.map(|process| create_link(program, Tasks::OfProcess(process)));
+            match of_process {
+                Some(Ok(link)) => Ok((link, true)),
+                // A kernel without such a filter.
+                _ => Ok((create_link(program, Tasks::All)?, false)),
+            }
+        })
+    }
+
+    fn load_with(
+        object: &mut Ebpf,
+        name: &'static str,
+        functions: &Btf,
+        link: impl FnOnce(&OwnedFd) -> io::Result<(OwnedFd, bool)>,
     ) -> Result<Self, Error> {
         let program: &mut Iter = object
             .program_mut(name)
@@ -61,13 +89,7 @@ impl TaskIterator {
         let program = program.fd().map_err(program_error("attach", name))?;
         let attach = || {
             let program = program.as_fd().try_clone_to_owned()?;
-            let of_process =
-                process.map(|process| create_link(&program, Tasks::OfProcess(process)));
-            let (link, is_of_process) = match of_process {
-                Some(Ok(link)) => (link, true),
-                // A kernel without such a filter.
-                _ => (create_link(&program, Tasks::All)?, false),
-            };
+            let (link, is_of_process) = link(&program)?;
             io::Result::Ok(Self {
                 program,
                 link,

@@ -1,4 +1,4 @@
-//! Visits of threads through `/proc`, as the BPF programs on the iterator over tasks make them.
+//! Visits of threads through `/proc`, as the BPF programs make them.
 //!
 //! Invariants: of a thread that may run there are no details; the number of open files and of visited threads is bounded.
 

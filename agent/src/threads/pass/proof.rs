@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Instant};
 
-use agent_common::{record::WaitReason, visit::ThreadVisit};
+use agent_common::{limits::MAX_NOTED_THREADS, record::WaitReason, visit::ThreadVisit};
 
 use super::{PassError, Passer, changed::Changed, processes::MAX_OPEN, reading::Read};
 use crate::{
@@ -20,10 +20,10 @@ use crate::{
 };
 
 /// The fewest and the most stacks that are read before they are proved, at the first attempt. A proof may visit every
-/// thread of the host, so the more stacks it is for the better; but the longer it takes to read them, the more threads run
-/// meanwhile.
+/// thread of the host, before Linux 6.8, so the more stacks it is for the better; but the longer it takes to read them, the
+/// more threads run meanwhile.
 const MIN_CHUNK: usize = 32;
-const MAX_CHUNK: usize = 256;
+const MAX_CHUNK: usize = MAX_NOTED_THREADS as usize;
 
 /// So many threads are visited in the time in which a stack is read again on its own, of a thread that ran meanwhile.
 const VISITS_PER_AGAIN: usize = 200;
