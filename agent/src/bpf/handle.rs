@@ -122,7 +122,9 @@ impl Bpf {
         let mut functions = Vec::new();
         if has_visits {
             functions.push(ThreadVisits::FUNCTION);
-            functions.extend(kernel_functions::names());
+            if options.with_loops {
+                functions.extend(kernel_functions::names());
+            }
         }
         if pages {
             functions.push(SampledPages::FUNCTION);

@@ -118,6 +118,8 @@ pub(super) fn load_options(settings: &Settings, scope: &Scope, hash_seed: u64) -
         whole_host: matches!(scope, Scope::Host { .. }),
         with_appeared: scope.has_later(),
         visits: scope.visits(has(Kind::is_of_passes)),
+        // A dump makes few passes.
+        with_loops: settings.records.snapshot.is_none(),
         lock_releases: has(Kind::is_about_releases),
         switches: settings.trace_switches.then(classes),
         exceptions: settings.exceptions,

@@ -31,6 +31,7 @@ fn what_is_written_late_about_the_program_before_is_void() {
         whole_host: false,
         with_appeared: false,
         visits: Visits::None,
+        with_loops: false,
         lock_releases: false,
         switches: None,
         exceptions: RecordedExceptions::default(),

@@ -14,7 +14,7 @@ use super::{machine, target::Target};
 /// Threads of a process, more than one run of a program visits.
 const MANY: usize = 2_500;
 
-fn load(visits: Visits) -> Bpf {
+fn load(visits: Visits, with_loops: bool) -> Bpf {
     Bpf::load(&LoadOptions {
         kinds: vec![&CPU],
         period: Duration::from_millis(10),
@@ -24,6 +24,7 @@ fn load(visits: Visits) -> Bpf {
         whole_host: false,
         with_appeared: false,
         visits,
+        with_loops,
         lock_releases: false,
         switches: None,
         exceptions: RecordedExceptions::default(),
@@ -83,6 +84,12 @@ fn has_loops() -> bool {
 #[test]
 fn each_thread_of_the_profiled_processes_is_visited_once() {
     let _machine = machine::shared();
+    for with_loops in [true, false] {
+        assert_each_is_visited_once(with_loops);
+    }
+}
+
+fn assert_each_is_visited_once(with_loops: bool) {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();
     let _entered = runtime.enter();
@@ -91,14 +98,14 @@ fn each_thread_of_the_profiled_processes_is_visited_once() {
         |threads: usize| Target::start_with(interpreter, "ending_threads", &[threads.to_string()]);
     let (many, few, excluded, unknown) = (start(MANY), start(3), start(3), start(3));
 
-    let mut bpf = load(Visits::OfAll);
+    let mut bpf = load(Visits::OfAll, with_loops);
     for process in [&many, &few, &excluded] {
         bpf.add_process(process.pid(), None, Children::NONE)
             .unwrap();
     }
     bpf.set_excluded(excluded.pid(), true).unwrap();
     let mut maps = bpf.take_pass_maps().unwrap();
-    assert_eq!(maps.visits.finds_noted(), has_loops());
+    assert_eq!(maps.visits.finds_noted(), with_loops && has_loops());
     let expected = threads(&[&many, &few]);
     assert_eq!(expected.len(), MANY + 3 + 2);
     assert!(!expected.contains(&unknown.pid()));
@@ -148,7 +155,7 @@ fn each_thread_of_the_profiled_processes_is_visited_once() {
     let resting = resting.filter(|it| matches!(it, Visited::Resting { .. }));
     assert_eq!(sorted(resting.map(|it| tid(&it)).collect()), expected);
 
-    let mut bpf = load(Visits::OfProcess(many.pid()));
+    let mut bpf = load(Visits::OfProcess(many.pid()), with_loops);
     for process in [&many, &few] {
         bpf.add_process(process.pid(), None, Children::NONE)
             .unwrap();
@@ -167,7 +174,7 @@ fn a_pass_goes_on_where_a_run_has_ended() {
     let start =
         |threads: usize| Target::start_with(interpreter, "ending_threads", &[threads.to_string()]);
     let (first, mut second, third) = (start(7), start(200), start(5));
-    let mut bpf = load(Visits::OfAll);
+    let mut bpf = load(Visits::OfAll, true);
     for process in [&first, &second, &third] {
         bpf.add_process(process.pid(), None, Children::NONE)
             .unwrap();

@@ -130,6 +130,7 @@ fn events(rate: u32) -> anyhow::Result<Events> {
         whole_host: true,
         with_appeared: false,
         visits: Visits::None,
+        with_loops: false,
         lock_releases: false,
         switches: None,
         exceptions: RecordedExceptions::default(),
