@@ -1,7 +1,7 @@
 //! Passes over the threads where a program can loop over tasks by itself (Linux 6.8 and later).
 //!
-//! The kernel's iterator takes three times as long for a thread as what is recorded of it: it finds each by its id, and keeps
-//! a reference. Here it visits one thread of the agent's own, and the program that runs for it loops over all others.
+//! The kernel's iterator takes two thirds of the time of a visit: it finds each thread by its id, and keeps a reference. Here it
+//! visits one thread of the agent's own, and the program that runs for it loops over all others.
 //!
 //! Invariants: one run visits so few threads that others wait less than a millisecond for its processor, and records no
 //! more than there is room for; the next one goes on where it has ended. To list the processes of the host is a run of its
