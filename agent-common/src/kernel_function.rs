@@ -1,8 +1,8 @@
 //! Functions of the kernel that BPF programs call (kfuncs).
 //!
-//! The kernel knows them by the numbers of their types, which differ from kernel to kernel, and aya's loader does not relocate
-//! them. The programs call helpers whose numbers no kernel has; where the kernel has the functions the agent puts their
-//! numbers into the calls before it loads the programs.
+//! The kernel knows them by the numbers of their types, which differ from kernel to kernel, and aya's loader does not
+//! relocate them. The programs call helpers whose numbers no kernel has; where the kernel has the functions the agent
+//! puts their numbers into the calls before it loads the programs.
 
 /// The number of the first one as a helper. The kernel's own helpers have numbers of three digits.
 const FIRST_HELPER: u32 = 0x6b66_0000;

@@ -110,8 +110,9 @@ pub struct KnownThread {
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for KnownThread {}
 
-/// How far a pass has come that is made by several runs of a program: the only value of the map `PASS`. The agent sets it
-/// before the first run. It stays in memory: numbers in registers would be another state of a loop for the verifier each time.
+/// How far a pass has come that is made by several runs of a program: the only value of the map `PASS`. The agent sets
+/// it before the first run. It stays in memory: numbers in registers would be another state of a loop for the verifier
+/// each time.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pass {

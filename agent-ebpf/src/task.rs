@@ -214,8 +214,8 @@ impl Task {
     }
 }
 
-/// A `task_struct` of which the verifier knows that it is one: its fields are loaded, by one instruction each, where those of a
-/// [`Task`] are read by a helper.
+/// A `task_struct` of which the verifier knows that it is one: its fields are loaded, by one instruction each, where
+/// those of a [`Task`] are read by a helper.
 #[derive(Clone, Copy)]
 pub(crate) struct TypedTask(*mut task_struct);
 

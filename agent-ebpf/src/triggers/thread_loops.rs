@@ -1,11 +1,11 @@
 //! Passes over the threads where a program can loop over tasks by itself (Linux 6.8 and later).
 //!
-//! The kernel's iterator takes two thirds of the time of a visit: it finds each thread by its id, and keeps a reference. Here it
-//! visits one thread of the agent's own, and the program that runs for it loops over all others.
+//! The kernel's iterator takes two thirds of the time of a visit: it finds each thread by its id, and keeps a
+//! reference. Here it visits one thread of the agent's own, and the program that runs for it loops over all others.
 //!
 //! Invariants: one run visits so few threads that others wait less than a millisecond for its processor, and records no
-//! more than there is room for; the next one goes on where it has ended. To list the processes of the host is a run of its
-//! own, and takes a tenth of a microsecond for each.
+//! more than there is room for; the next one goes on where it has ended. A run of its own lists
+//! the processes of the host.
 
 use agent_common::visit::{Pass, WholeVisit};
 
@@ -87,8 +87,8 @@ fn visit_process(output: Output, pass: &mut Pass, tgid: u32) {
     let is_last = |task: TypedTask| task.tgid() == tgid && task.start_time() == last_start_ns;
     let mut first = last_tid;
     if last_tid == 0 || !with_task(last_tid, is_last) {
-        // It has ended. Threads are in the order in which they were made, but for those that are made at the same time: of
-        // these one may be left out.
+        // There is none, or it has ended. Threads are in the order in which they were made, but for those that are made
+        // at the same time: of these one may be left out.
         pass.from_tid.set(0);
         pass.after_ns.set(pass.latest_start_ns.get());
         first = tgid;

@@ -1,12 +1,12 @@
 //! Passes over the threads: what each thread of the profiled processes is doing at an instant.
 //!
-//! [Loops](super::thread_loops) visit the threads of the profiled processes alone. On older kernels the agent reads an iterator
-//! over all threads of the kernel, and a thread of a process that is not profiled is passed over. Of a thread whose stack the
-//! agent has, since it did not run, a [`RestingVisit`] is recorded, of one that runs, or whose context switches are traced, a
-//! [`ThreadVisit`], else all of [`WholeVisit`].
+//! [Loops](super::thread_loops) visit the threads of the profiled processes alone. On older kernels the agent reads an
+//! iterator over all threads of the kernel, and a thread of a process that is not profiled is passed over. Of a thread
+//! whose stack the agent has, since it did not run, a [`RestingVisit`] is recorded, of one that runs, or whose context
+//! switches are traced, a [`ThreadVisit`], else all of [`WholeVisit`].
 //!
-//! Invariants: nothing here runs in a profiled program; a visit is written whole or not at all: the kernel's iterator visits a
-//! thread once more for which there was no room, and a loop ends before that.
+//! Invariants: nothing here runs in a profiled program; a visit is written whole or not at all: the kernel's iterator
+//! visits a thread once more for which there was no room, and a loop ends before that.
 
 use core::ffi::c_void;
 
@@ -121,8 +121,8 @@ pub(crate) extern "C" fn on_read_thread(context: *mut TaskVisit) -> i32 {
     0
 }
 
-/// Visits a thread of a profiled process, of which this is the id, and this the time when it was made; returns the bytes that are
-/// recorded.
+/// Visits a thread of a profiled process, of which this is the id, and this the time when it was made; returns the
+/// bytes that are recorded.
 #[inline(always)]
 pub(crate) fn visit(output: Output, task: TypedTask, tid: u32, start_time_ns: u64) -> u32 {
     let known = KNOWN_THREADS.get_ptr(tid);

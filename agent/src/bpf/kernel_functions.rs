@@ -1,4 +1,5 @@
-//! Functions of the kernel that BPF programs call (kfuncs): their numbers are put into the calls before the programs are loaded.
+//! Functions of the kernel that BPF programs call (kfuncs): their numbers are put into the calls before the programs
+//! are loaded.
 
 use agent_common::kernel_function::KernelFunction;
 use aya::Btf;
@@ -21,8 +22,8 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     KernelFunction::ALL.into_iter().map(KernelFunction::name)
 }
 
-/// The first kernel that has them as the programs need them. In 6.7 a loop over the threads of a process does not end when the
-/// thread with which it has begun ends, or another one executes a program.
+/// The first kernel that has them as the programs need them. In 6.7 a loop over the threads of a process does not end
+/// when the thread with which it has begun ends, or another one executes a program.
 const FIRST_KERNEL: (u32, u32) = (6, 8);
 
 /// The functions as the programs and as the kernel know them; [`None`] where the kernel lacks one of them.

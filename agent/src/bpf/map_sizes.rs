@@ -26,9 +26,9 @@ struct Size {
     of_host: u32,
 }
 
-/// The maps whose size depends on what is profiled, apart from [`PROCESSES`],
-/// [`PROCESS_STATES`], [`VISITED_PROCESSES`], [`KNOWN_THREADS`], [`NOTED_THREADS`], [`LOCK_WAITS`], [`SWITCHED_THREADS`] and
-/// those of [`GROWTH_SIZES`].
+/// The maps whose size depends on what is profiled, apart from [`PROCESSES`], [`PROCESS_STATES`],
+/// [`VISITED_PROCESSES`], [`KNOWN_THREADS`], [`NOTED_THREADS`], [`LOCK_WAITS`], [`SWITCHED_THREADS`] and those of
+/// [`GROWTH_SIZES`].
 const SIZES: [Size; 9] = [
     Size::new("CODE_OBJECTS", 6 << 10, 12 << 10),
     Size::new("MAPPINGS", MAX_MAPPINGS / 4, MAX_MAPPINGS),

@@ -1,7 +1,7 @@
 //! Passes over the threads: the BPF programs that visit them, and the maps that they read.
 //!
-//! Where programs can loop over tasks by themselves they do (Linux 6.8 and later): that takes a fifth of the time. Elsewhere
-//! the kernel's iterator runs a program for each task.
+//! Where programs can loop over tasks by themselves they do (Linux 6.8 and later): that takes a fifth of the time.
+//! Elsewhere the kernel's iterator runs a program for each task.
 
 mod iterators;
 mod known_threads;
@@ -101,8 +101,8 @@ impl ThreadVisits {
         Ok(visits(&self.buffer))
     }
 
-    /// The same where there are [loops](Self::finds_noted), with so many visits in a run of the program; `after_run` gets the
-    /// thread that each run has visited last, 0 where others of its process do not follow.
+    /// The same where there are [loops](Self::finds_noted), with so many visits in a run of the program; `after_run`
+    /// gets the thread that each run has visited last, 0 where others of its process do not follow.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Visits by the kernel's iterator over tasks: each read of it runs its program once for each thread of the kernel, or of the
-//! only process. What is to be visited again is visited one by one where that takes less time.
+//! Visits by the kernel's iterator over tasks: each read of it runs its program once for each thread of the kernel, or
+//! of the only process. What is to be visited again is visited one by one where that takes less time.
 
 use std::{fs, io};
 

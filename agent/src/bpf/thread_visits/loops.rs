@@ -40,8 +40,8 @@ pub(super) struct Loops {
 }
 
 impl Loops {
-    /// Loads the programs, into whose calls the numbers of the kernel's functions have been put; `process` is the only one
-    /// whose threads are visited.
+    /// Loads the programs, into whose calls the numbers of the kernel's functions have been put; `process` is the only
+    /// one whose threads are visited.
     pub(super) fn load(
         object: &mut Ebpf,
         process: Option<u32>,

@@ -20,8 +20,8 @@ use crate::{
 };
 
 /// The fewest and the most stacks that are read before they are proved, at the first attempt. A proof may visit every
-/// thread of the host, before Linux 6.8, so the more stacks it is for the better; but the longer it takes to read them, the
-/// more threads run meanwhile.
+/// thread of the host, before Linux 6.8, so the more stacks it is for the better; but the longer it takes to read them,
+/// the more threads run meanwhile.
 const MIN_CHUNK: usize = 32;
 const MAX_CHUNK: usize = MAX_NOTED_THREADS as usize;
 
