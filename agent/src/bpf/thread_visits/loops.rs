@@ -26,7 +26,7 @@ pub(in crate::bpf) const NOTED_THREADS: &str = "NOTED_THREADS";
 const ON_PASS: &str = "on_pass";
 const ON_NOTED: &str = "on_noted";
 
-/// Most visits of one run, for which other programs wait: 0.2 µs each, for threads that rest.
+/// Most visits of one run, for which other programs wait: 0.2 to 0.5 µs each, for threads that rest.
 const VISITS_OF_RUN: u32 = 1024;
 
 /// Visits threads, each from the one before it.
