@@ -55,8 +55,8 @@ pub struct LoadOptions {
     pub with_appeared: bool,
     /// Whether there are passes over all threads.
     pub visits: Visits,
-    /// Whether programs loop over the threads, where the kernel lets them: a pass takes less than
-    /// half of the time, and the start 50 ms longer, in which the kernel verifies the programs.
+    /// Whether programs loop over the threads, where the kernel lets them: a pass takes about half
+    /// of the time, and the start 50 ms longer, in which the kernel verifies the programs.
     pub with_loops: bool,
     /// Whether it is recorded who ends waits for locks.
     pub lock_releases: bool,

@@ -1,7 +1,7 @@
 //! Passes over the threads: the BPF programs that visit them, and the maps that they read.
 //!
-//! Where programs can loop over tasks by themselves they do (Linux 6.8 and later): that takes less than half
-//! of the time. Elsewhere the kernel's iterator runs a program for each task.
+//! Where programs can loop over tasks by themselves they do (Linux 6.8 and later): that takes about half of
+//! the time. Elsewhere the kernel's iterator runs a program for each task.
 
 mod iterators;
 mod known_threads;
