@@ -4,8 +4,8 @@
 //! reference. Here it visits one thread of the agent's own, and the program that runs for it loops over all others.
 //!
 //! Invariants: one run visits so few threads that others wait less than a millisecond for its processor, and records no
-//! more than there is room for; the next one goes on where it has ended. A run of its own lists
-//! the processes of the host.
+//! more than there is room for; the next one goes on where it has ended. A run of its own lists the processes of the
+//! host.
 
 use agent_common::visit::{Pass, WholeVisit};
 

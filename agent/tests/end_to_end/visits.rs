@@ -32,23 +32,23 @@ fn load(visits: Visits, with_loops: bool) -> Bpf {
     .unwrap()
 }
 
+/// A process with so many threads that wait, besides the first one.
+fn start(threads: usize) -> Target {
+    let interpreter = machine::one_interpreter();
+    Target::start_with(interpreter, "ending_threads", &[threads.to_string()])
+}
+
 /// The threads of processes, sorted.
 fn threads(processes: &[&Target]) -> Vec<u32> {
     let threads = processes.iter().flat_map(|process| {
         let threads = fs::read_dir(format!("/proc/{}/task", process.pid())).unwrap();
-        threads.map(|thread| {
-            thread
-                .unwrap()
-                .file_name()
-                .to_str()
-                .unwrap()
-                .parse()
-                .unwrap()
-        })
+        threads.map(|thread| thread.unwrap().file_name())
     });
-    let mut threads: Vec<u32> = threads.collect();
-    threads.sort_unstable();
-    threads
+    sorted(
+        threads
+            .map(|tid| tid.to_str().unwrap().parse().unwrap())
+            .collect(),
+    )
 }
 
 /// The threads that a pass visits, sorted.
@@ -93,9 +93,6 @@ fn assert_each_is_visited_once(with_loops: bool) {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();
     let _entered = runtime.enter();
-    let interpreter = machine::one_interpreter();
-    let start =
-        |threads: usize| Target::start_with(interpreter, "ending_threads", &[threads.to_string()]);
     let (many, few, excluded, unknown) = (start(MANY), start(3), start(3), start(3));
 
     let mut bpf = load(Visits::OfAll, with_loops);
@@ -170,9 +167,6 @@ fn a_pass_goes_on_where_a_run_has_ended() {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();
     let _entered = runtime.enter();
-    let interpreter = machine::one_interpreter();
-    let start =
-        |threads: usize| Target::start_with(interpreter, "ending_threads", &[threads.to_string()]);
     let (first, mut second, third) = (start(7), start(200), start(5));
     let mut bpf = load(Visits::OfAll, true);
     for process in [&first, &second, &third] {
