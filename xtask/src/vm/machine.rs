@@ -16,12 +16,19 @@ use super::kernel::Kernel;
 use crate::architecture::{AARCH64, Architecture};
 use crate::process::capture;
 
-/// How often a guest that dies or hangs before its command starts, or dies of a [`STALE_BREAKPOINT`], is booted:
-/// emulated processors sometimes miss a deadline of the booting kernel.
+/// How often a guest that dies or hangs before its command starts, dies of a [`STALE_BREAKPOINT`] or is
+/// [silent](SILENCE) is booted: emulated processors sometimes miss a deadline of the booting kernel.
 const ATTEMPTS: u32 = 3;
 
 /// How long it may take until the command starts: many times as long as usual.
 const START_LIMIT: Duration = Duration::from_secs(180);
+
+/// A guest says every two seconds that it is alive. One that says nothing for so long, not even that a processor of its
+/// own hangs (after half a minute), has been stopped by the emulator.
+const SILENCE: Duration = Duration::from_secs(90);
+
+/// How long before the limit a guest says what its programs do.
+const LOOK_BEFORE: Duration = Duration::from_secs(60);
 
 /// What a kernel says that dies of a breakpoint which it has removed before. Kernels change their code
 /// while it runs by putting a breakpoint there first; the emulator translates code for a processor while
@@ -71,15 +78,15 @@ impl Machine {
         let report = guest.scratch().join("report");
         for _ in 0..ATTEMPTS {
             fs::write(&report, "")?;
-            let mut command = self.command(&initial, &console, &report);
+            let mut command = self.command(&initial, &console, &report, limit);
             command.stdin(Stdio::null());
             if let Some(mut output) = output {
                 output.set_len(0)?;
                 output.rewind()?;
                 command.stdout(output.try_clone()?);
             }
-            let has_started = || fs::metadata(&report).is_ok_and(|report| report.len() > 0);
-            let ended = wait(command, START_LIMIT, limit, has_started)?;
+            let said = || fs::metadata(&report).map_or(0, |report| report.len());
+            let ended = wait(command, &Limits::new(limit), said)?;
             let report = fs::read_to_string(&report)?;
             if let Some(status) = report.lines().find_map(|line| line.strip_prefix("exit ")) {
                 return status
@@ -93,20 +100,27 @@ impl Machine {
                 continue;
             }
             let tail = last_lines(&messages);
-            if report.starts_with("started") {
-                let how = if ended {
-                    "died while the command ran".to_owned()
-                } else {
-                    format!("did not end within {limit:?}")
-                };
-                bail!("{} {how}:\n{tail}", self.release);
+            let release = &self.release;
+            let has_started = report.starts_with("started");
+            match ended {
+                Ended::Itself if has_started => {
+                    bail!("{release} died while the command ran:\n{tail}")
+                }
+                Ended::TooLate if has_started => {
+                    bail!("{release} did not end within {limit:?}:\n{tail}")
+                }
+                // What it is about to say is of its kernel.
+                Ended::Silent if !tail.is_empty() => bail!("{release} hangs:\n{tail}"),
+                Ended::Silent => println!("{release} was stopped by the emulator"),
+                Ended::Itself | Ended::TooLate => {
+                    println!("{release} did not start its command:\n{tail}");
+                }
             }
-            println!("{} did not start its command:\n{tail}", self.release);
         }
         bail!("{} did not run in {ATTEMPTS} attempts", self.release)
     }
 
-    fn command(&self, initial: &Path, console: &Path, report: &Path) -> Command {
+    fn command(&self, initial: &Path, console: &Path, report: &Path, limit: Duration) -> Command {
         let mut command = Command::new(&self.emulator);
         command
             .args(["-smp", "2", "-m", "2048", "-accel", "tcg,thread=multi"])
@@ -145,10 +159,11 @@ impl Machine {
             });
             format!("console=ttyS0 no_timer_check tsc=reliable {rate}")
         };
+        let look_after = limit.saturating_sub(LOOK_BEFORE).as_secs();
         command.args([
             "-append",
             &format!(
-                "{parameters} panic=-1 quiet loglevel=4 random.trust_cpu=on mitigations=off \
+                "{parameters} look_after={look_after} panic=-1 quiet loglevel=4 random.trust_cpu=on mitigations=off \
                  {WITHOUT_TERMINALS}"
             ),
         ]);
@@ -156,24 +171,61 @@ impl Machine {
     }
 }
 
-/// Runs the command until it ends (true) or the limit is reached (false): the first one if it has not started by then.
-fn wait(
-    mut command: Command,
-    start_limit: Duration,
+/// How the emulator has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    Itself,
+    /// The guest has said nothing for a while.
+    Silent,
+    /// At the limit, or without having started.
+    TooLate,
+}
+
+/// How long a guest may take until its command starts, between two signs of life, and in all.
+struct Limits {
+    start: Duration,
+    silence: Duration,
     limit: Duration,
-    has_started: impl Fn() -> bool,
-) -> Result<bool> {
+}
+
+impl Limits {
+    /// Those of a guest that may take so long.
+    fn new(limit: Duration) -> Self {
+        Self {
+            start: START_LIMIT,
+            silence: SILENCE,
+            limit,
+        }
+    }
+}
+
+/// Runs the command until it ends or a limit is reached; `said` is how much the guest has said so far, nothing before
+/// it has started.
+fn wait(mut command: Command, limits: &Limits, said: impl Fn() -> u64) -> Result<Ended> {
     let mut child = command.spawn().context("cannot start the emulator")?;
     let start = Instant::now();
-    while start.elapsed() < limit && (start.elapsed() < start_limit || has_started()) {
+    let mut last = (0, start);
+    let ended = loop {
         if child.try_wait()?.is_some() {
-            return Ok(true);
+            return Ok(Ended::Itself);
+        }
+        let now = Instant::now();
+        let said = said();
+        if said != last.0 {
+            last = (said, now);
+        }
+        let (elapsed, silence) = (now - start, now - last.1);
+        if elapsed >= limits.limit || said == 0 && elapsed >= limits.start {
+            break Ended::TooLate;
+        }
+        if said != 0 && silence >= limits.silence {
+            break Ended::Silent;
         }
         thread::sleep(Duration::from_millis(50));
-    }
+    };
     child.kill()?;
     child.wait()?;
-    Ok(false)
+    Ok(ended)
 }
 
 /// The rate of this machine's time-stamp counter, as measured by its kernel.
@@ -206,6 +258,8 @@ fn last_lines(console: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -223,11 +277,31 @@ mod tests {
             command
         };
         let (short, long) = (Duration::from_millis(60), Duration::from_secs(60));
-        assert!(!wait(hanging(), short, long, || false).unwrap());
-        assert!(!wait(hanging(), short, 2 * short, || true).unwrap());
-        assert!(wait(Command::new("true"), long, long, || false).unwrap());
+        let limits = |start, silence, limit| Limits {
+            start,
+            silence,
+            limit,
+        };
+        let wait =
+            |command, limits: Limits, said: &dyn Fn() -> u64| wait(command, &limits, said).unwrap();
+        let never_started = wait(hanging(), limits(short, long, long), &|| 0);
+        assert_eq!(never_started, Ended::TooLate);
+        let silent = wait(hanging(), limits(short, 2 * short, long), &|| 7);
+        assert_eq!(silent, Ended::Silent);
+        let lines = Cell::new(0);
+        let alive = || {
+            lines.set(lines.get() + 1);
+            lines.get()
+        };
+        let never_ends = wait(hanging(), limits(short, 2 * short, 5 * short), &alive);
+        assert_eq!(never_ends, Ended::TooLate);
         let mut slow = Command::new("sleep");
         slow.arg("0.3");
-        assert!(wait(slow, short, long, || true).unwrap());
+        for command in [Command::new("true"), slow] {
+            assert_eq!(
+                wait(command, limits(short, long, long), &alive),
+                Ended::Itself
+            );
+        }
     }
 }
