@@ -50,6 +50,6 @@ pub use self::{
     unwind_stats::{LastFrame, UnwindStats},
     wait::{
         GC_MARKER, IDLE_MARKER, LeafMarkers, Wait, blocks_marker, is_of_native_frames,
-        is_state_marker, lock_marker, raises_marker, releases_marker, stops_marker,
+        is_state_marker, lock_marker, raises_marker, releases_marker, stops_marker, thread_name,
     },
 };

@@ -23,13 +23,22 @@ pub const GC_MARKER: &str = "[gc]";
 /// Marker above the stack of a thread that keeps another one waiting, which has this name.
 #[must_use]
 pub fn blocks_marker(thread: &str) -> String {
-    format!("[blocks: {thread}]")
+    format!("[blocks: {}]", thread_name(thread))
+}
+
+/// The name of a thread for people; it has none where it has ended before that was read.
+#[must_use]
+pub fn thread_name(thread: &str) -> &str {
+    match thread.trim() {
+        "" => "unnamed",
+        name => name,
+    }
 }
 
 /// Marker above the stack of a thread that has stopped another one, which has this name, with all others.
 #[must_use]
 pub fn stops_marker(thread: &str) -> String {
-    format!("[stops: {thread}]")
+    format!("[stops: {}]", thread_name(thread))
 }
 
 /// Marker above the stack of a thread that waits for the lock with this name, in place of the one of
@@ -351,6 +360,7 @@ mod tests {
         assert_eq!(released, (Some("Pool.jobs (Queue at 0x7f00)"), None));
         assert_eq!(releases_marker("a [b]"), "[releases: a [b]]");
         assert_eq!(blocks_marker("a [b]"), "[blocks: a [b]]");
+        assert_eq!(blocks_marker(""), "[blocks: unnamed]");
         assert_eq!(stops_marker("a [b]"), "[stops: a [b]]");
         for (marker, is_state) in [
             ("[blocks: worker]", true),

@@ -2,6 +2,7 @@
 //!
 //! Where there is no GIL, which threads stop the others.
 
+mod place_names;
 mod profiles;
 mod table;
 

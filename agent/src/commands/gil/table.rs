@@ -1,12 +1,15 @@
 //! The table of `agent gil`.
 
-use std::{cmp::Reverse, collections::HashMap, fmt};
+use std::{borrow::Cow, cmp::Reverse, collections::HashMap, fmt};
 
-use super::profiles::Profiles;
+use super::{place_names::PlaceNames, profiles::Profiles};
 use crate::{
-    commands::summary::{Named, function_text, more_rows, percent, subject_text},
-    profile::{Profile, Sample, Unit, Wait},
-    text::{plural, printable, shortened},
+    commands::summary::{
+        MAX_SIMILAR, Named, common_name, function_text, more_rows, percent, subject_text,
+        thread_name, without_numbers,
+    },
+    profile::{Profile, Sample, Thread, Unit, Wait},
+    text::{plural, shortened},
     threads::GilTimes,
 };
 
@@ -18,6 +21,9 @@ const BLOCKED: usize = 3;
 /// Columns of a name of a thread, of a function with its place, and of a line.
 const NAME_WIDTH: usize = 30;
 const PLACE_WIDTH: usize = 44;
+
+/// What a thread is called that holds the GIL and that no pass has met.
+const UNKNOWN_THREAD: &str = "unknown thread";
 
 /// For what threads keep each other waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,11 +44,14 @@ pub(super) struct Table {
     waited: u64,
 }
 
-/// A thread.
+/// A thread, or many with similar names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ThreadRow {
     name: String,
+    /// That of the first one.
     tid: u32,
+    /// How many there are.
+    count: usize,
     /// Nanoseconds.
     held: u64,
     waited: u64,
@@ -77,8 +86,9 @@ impl Table {
             add(threads.entry(key).or_insert_with(|| {
                 let longest = times.of(pid, thread.tid);
                 ThreadRow {
-                    name: thread.name.clone(),
+                    name: shown_name(thread).into_owned(),
                     tid: thread.tid,
+                    count: 1,
                     held: 0,
                     waited: 0,
                     longest_held: longest.held_ns,
@@ -96,7 +106,8 @@ impl Table {
         for sample in &held.samples {
             row(held, sample, &|row| row.held += sample.value);
         }
-        let mut threads: Vec<_> = threads.into_values().collect();
+        let count = threads.values().filter(|row| row.tid != 0).count();
+        let mut threads = joined(threads.into_values());
         threads.sort_by_key(|row| (Reverse((row.held, row.waited)), row.tid));
         let waited = blamed.total_value();
         let what = match subject {
@@ -117,12 +128,48 @@ impl Table {
         };
         Self {
             subject,
-            head: head(elapsed, &what, threads.len()),
+            head: head(elapsed, &what, count),
             threads,
-            places: places(blamed),
+            places: places(blamed, &PlaceNames::of(elapsed)),
             waited,
         }
     }
+}
+
+/// The name of a thread for people.
+fn shown_name(thread: &Thread) -> Cow<'_, str> {
+    if thread.tid == 0 {
+        UNKNOWN_THREAD.into()
+    } else {
+        thread_name(&thread.name)
+    }
+}
+
+/// Rows in which many threads whose names differ only by numbers, such as those of requests, are one.
+fn joined(rows: impl Iterator<Item = ThreadRow>) -> Vec<ThreadRow> {
+    let mut groups = HashMap::<String, Vec<ThreadRow>>::new();
+    for row in rows {
+        let group = groups.entry(without_numbers(&row.name)).or_default();
+        group.push(row);
+    }
+    let rows = groups.into_values().flat_map(|mut members| {
+        if members.len() <= MAX_SIMILAR {
+            return members;
+        }
+        members.sort_by_key(|row| row.tid);
+        let sum = |of: fn(&ThreadRow) -> u64| members.iter().map(of).fold(0, u64::saturating_add);
+        let longest = |of: fn(&ThreadRow) -> u64| members.iter().map(of).max().unwrap_or(0);
+        vec![ThreadRow {
+            name: common_name(members.iter().map(|row| &*row.name)),
+            tid: members[0].tid,
+            count: members.len(),
+            held: sum(|row| row.held),
+            waited: sum(|row| row.waited),
+            longest_held: longest(|row| row.longest_held),
+            longest_waited: longest(|row| row.longest_waited),
+        }]
+    });
+    rows.collect()
 }
 
 /// The first sentence.
@@ -135,24 +182,28 @@ fn head(elapsed: &Profile, what: &str, threads: usize) -> String {
 }
 
 /// Where threads held it while others waited, the longest first.
-fn places(blamed: &Profile) -> Vec<PlaceRow> {
+fn places(blamed: &Profile, names: &PlaceNames) -> Vec<PlaceRow> {
     let mut rows = Vec::<PlaceRow>::new();
-    let mut indices = HashMap::<(Option<Named>, &str), usize>::new();
+    let mut indices = HashMap::<(Option<Named>, Cow<'_, str>), usize>::new();
     for sample in &blamed.samples {
         let markers = blamed.leaf_markers(sample);
-        let thread = &*blamed.threads[sample.thread.0 as usize].name;
+        let thread = &blamed.threads[sample.thread.0 as usize];
         let is_held = markers.blocks.is_some();
         let function = if is_held {
             Named::innermost(blamed, sample, markers.count, |_| true)
         } else {
             None
         };
-        let thread = if is_held { thread } else { "" };
-        let key = (function.clone(), thread);
+        let thread = match thread.tid {
+            _ if !is_held => "".into(),
+            0 => UNKNOWN_THREAD.into(),
+            _ => names.shown(&thread.name),
+        };
+        let key = (function.clone(), thread.clone());
         let index = *indices.entry(key).or_insert_with(|| {
             rows.push(PlaceRow {
                 function,
-                thread: thread.to_owned(),
+                thread: thread.into_owned(),
                 waited: 0,
                 blocked: Vec::new(),
             });
@@ -163,9 +214,10 @@ fn places(blamed: &Profile) -> Vec<PlaceRow> {
         let Some(blocked) = markers.blocks else {
             continue;
         };
-        match row.blocked.iter_mut().find(|(name, _)| name == blocked) {
+        let blocked = names.shown(blocked);
+        match row.blocked.iter_mut().find(|(name, _)| *name == blocked) {
             Some((_, waited)) => *waited += sample.value,
-            None => row.blocked.push((blocked.to_owned(), sample.value)),
+            None => row.blocked.push((blocked.into_owned(), sample.value)),
         }
     }
     for row in &mut rows {
@@ -194,13 +246,13 @@ impl Table {
         for row in self.threads.iter().take(THREAD_ROWS) {
             let times = [row.held, row.waited, row.longest_held, row.longest_waited];
             let times = times.map(text);
-            writeln!(
-                formatter,
-                "{}  {} ({})",
-                columns(times.each_ref().map(String::as_str)),
-                shortened(&printable(&row.name), NAME_WIDTH),
-                row.tid
-            )?;
+            let name = shortened(&row.name, NAME_WIDTH);
+            let columns = columns(times.each_ref().map(String::as_str));
+            match (row.count, row.tid) {
+                (1, 0) => writeln!(formatter, "{columns}  {name}")?,
+                (1, tid) => writeln!(formatter, "{columns}  {name} ({tid})")?,
+                (count, _) => writeln!(formatter, "{columns}  {count} of {name}")?,
+            }
         }
         Ok(())
     }
@@ -210,13 +262,9 @@ impl fmt::Display for Table {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "{}", self.head)?;
         self.write_threads(formatter)?;
-        more_rows(
-            formatter,
-            self.threads.len(),
-            THREAD_ROWS,
-            "thread",
-            "threads",
-        )?;
+        let more = self.threads.iter().skip(THREAD_ROWS).map(|row| row.count);
+        let threads = THREAD_ROWS + more.sum::<usize>();
+        more_rows(formatter, threads, THREAD_ROWS, "thread", "threads")?;
         if self.places.is_empty() {
             return writeln!(
                 formatter,
@@ -243,15 +291,12 @@ impl fmt::Display for Table {
                 || "[stack unknown]".to_owned(),
                 |function| function_text(function, PLACE_WIDTH),
             );
-            let thread = match &*row.thread {
-                "" => "unknown thread".into(),
-                thread => shortened(&printable(thread), NAME_WIDTH).into_owned(),
-            };
+            let thread = shortened(&row.thread, NAME_WIDTH);
             writeln!(formatter, "{function}, by {thread}")?;
-            let shown = row.blocked.iter().take(BLOCKED).map(|(name, waited)| {
-                let name = printable(name);
-                format!("{} {}", shortened(&name, NAME_WIDTH), text(*waited))
-            });
+            let shown =
+                row.blocked.iter().take(BLOCKED).map(|(name, waited)| {
+                    format!("{} {}", shortened(name, NAME_WIDTH), text(*waited))
+                });
             let shown = shown.collect::<Vec<_>>().join(", ");
             let rest = match row.blocked.len().saturating_sub(BLOCKED) {
                 0 => String::new(),
@@ -271,6 +316,7 @@ fn text(nanoseconds: u64) -> String {
 mod tests {
     use super::*;
     use crate::profile::{
+        ThreadIndex,
         fixtures::{PERIOD_NS, example_profile, of_kind, with_waits},
         kinds::{gil, gil_held, wall},
     };
@@ -326,6 +372,70 @@ and threads waited for it 2.15 s
                 blocked worker 0.05 s
 "
         );
+    }
+
+    #[test]
+    fn threads_that_differ_by_numbers_are_one_row_and_the_places_of_all_are_one() {
+        let mut profiles = profiles();
+        let Profiles {
+            elapsed,
+            blamed,
+            held,
+        } = &mut profiles;
+        let times = GilTimes::default();
+        for profile in [elapsed, blamed, held] {
+            let (main, sample) = (profile.threads[0].clone(), profile.samples[0]);
+            profile.threads.truncate(1);
+            profile.samples.clear();
+            for number in 1..=10 {
+                let tid = 5000 + number;
+                let name = format!("Thread-{number} (handle)");
+                profile.threads.push(Thread {
+                    tid,
+                    name,
+                    ..main.clone()
+                });
+                profile.samples.push(Sample {
+                    thread: ThreadIndex(number),
+                    ..sample
+                });
+            }
+            // One that no pass has met, and one that has ended before its name was read.
+            for tid in [0, 6000] {
+                let name = String::new();
+                let thread = ThreadIndex(profile.threads.len().try_into().unwrap());
+                profile.threads.push(Thread {
+                    tid,
+                    name,
+                    ..main.clone()
+                });
+                profile.samples.push(Sample { thread, ..sample });
+            }
+        }
+        for number in 1..=10 {
+            let held_ns = u64::from(number) * PERIOD_NS;
+            times.add(4242, 5000 + number, held_ns, true, false);
+        }
+        let text = Table::new(&profiles, &times, Subject::Gil).to_string();
+        let rows: Vec<_> = text.lines().skip(3).collect();
+        assert!(text.contains(": 11 threads in 10.0 s"), "{text}");
+        assert_eq!(
+            rows[0]
+                .split_once("  10 of Thread-# (handle)")
+                .map(|(_, end)| end),
+            Some(""),
+            "{text}"
+        );
+        assert!(rows[0].contains("        0.10 s"), "{text}");
+        assert!(rows[1].ends_with("  unknown thread"), "{text}");
+        assert!(rows[2].ends_with("  unnamed (6000)"), "{text}");
+        let places: Vec<_> = text.lines().filter(|line| line.contains(", by ")).collect();
+        let [group, other, unnamed] = &places[..] else {
+            panic!("{text}");
+        };
+        assert!(group.ends_with(", by Thread-# (handle)"), "{text}");
+        let ends = [other, unnamed].map(|line| line.rsplit(", by ").next().unwrap());
+        assert_eq!(ends, ["unknown thread", "unnamed"], "{text}");
     }
 
     #[test]

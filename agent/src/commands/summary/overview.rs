@@ -7,7 +7,12 @@ use std::{borrow::Cow, cmp::Reverse, collections::HashMap, fmt::Write as _, hash
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::{library::library, rank::busiest_processes, share::percent};
+use super::{
+    library::library,
+    rank::busiest_processes,
+    share::percent,
+    similar::{MAX_SIMILAR, common_name, thread_name, without_numbers},
+};
 use crate::{
     profile::{FrameKind, LeafMarkers, Location, Memory, Process, Profile, Thread, Unit, Wait},
     text::printable,
@@ -15,9 +20,6 @@ use crate::{
 
 /// Columns of the word before a line.
 const LABEL_WIDTH: usize = 11;
-
-/// Most threads or tasks with similar names that are named each.
-const MAX_SIMILAR: usize = 8;
 
 /// The lines, in at most so many columns.
 pub(super) fn lines(profile: &Profile, width: usize) -> Vec<String> {
@@ -283,7 +285,7 @@ fn threads(profile: &Profile) -> Vec<(String, u64)> {
     }
     let named = values.into_iter().filter_map(|(index, value)| {
         let Thread { tid, name, .. } = &profile.threads[index as usize];
-        let name = printable(name.trim());
+        let name = thread_name(name);
         (*tid != 0).then(|| Named {
             text: format!("{name} ({tid})"),
             name,
@@ -307,11 +309,9 @@ fn grouped<'a>(named: impl Iterator<Item = Named<'a>>) -> Vec<(String, u64)> {
         let group = groups.entry(without_numbers(&one.name)).or_default();
         group.push(one);
     }
-    let rows = groups.into_iter().flat_map(|(group, members)| {
+    let rows = groups.into_values().flat_map(|members| {
         if members.len() > MAX_SIMILAR {
-            // That with its numbers, if it is the name of all, as of the program.
-            let same = members.iter().all(|one| one.name == members[0].name);
-            let group = if same { &*members[0].name } else { &group };
+            let group = common_name(members.iter().map(|one| &*one.name));
             let values = members.iter().map(|one| one.value);
             let sum = values.fold(0, u64::saturating_add);
             return vec![(format!("{} of {group}", members.len()), sum)];
@@ -320,18 +320,6 @@ fn grouped<'a>(named: impl Iterator<Item = Named<'a>>) -> Vec<(String, u64)> {
         members.map(|one| (one.text, one.value)).collect()
     });
     rows.collect()
-}
-
-/// The text with `#` for each number.
-fn without_numbers(text: &str) -> String {
-    let mut result = String::new();
-    for letter in text.chars() {
-        let is_digit = letter.is_ascii_digit();
-        if !is_digit || !result.ends_with('#') {
-            result.push(if is_digit { '#' } else { letter });
-        }
-    }
-    result
 }
 
 /// Values as shares of all, the highest first.

@@ -6,7 +6,7 @@ use foldhash::HashMap;
 
 use super::frames::{Frame, Functions, Stack};
 use crate::{
-    commands::summary::subject_text,
+    commands::summary::{subject_text, thread_name},
     profile::{IDLE_MARKER, LocationId, Profile, Sample as ProfileSample, Wait},
     text::printable,
 };
@@ -179,7 +179,7 @@ fn threads(profile: &Profile) -> Vec<Arc<Thread>> {
         Arc::new(Thread {
             process: Arc::clone(&processes[thread.process.0 as usize]),
             tid: thread.tid,
-            name: printable(thread.name.trim()).into_owned(),
+            name: thread_name(&thread.name).into_owned(),
         })
     });
     threads.collect()
