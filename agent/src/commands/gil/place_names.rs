@@ -3,35 +3,30 @@
 use std::{borrow::Cow, collections::HashMap};
 
 use crate::{
-    commands::summary::{MAX_SIMILAR, common_name, thread_name, without_numbers},
-    profile::{Profile, Thread},
+    commands::summary::{similar, thread_name, without_numbers},
+    profile::Profile,
 };
 
-/// By what is common to similar names: how many there are, and what all of them are called.
-///
-/// Many whose names differ only by numbers have one.
-pub(super) struct PlaceNames(HashMap<String, (usize, String)>);
+/// What many threads are called whose names differ only by numbers, by those without numbers.
+pub(super) struct PlaceNames(HashMap<String, String>);
 
 impl PlaceNames {
     /// With the names of the threads of a profile.
     pub(super) fn of(profile: &Profile) -> Self {
-        let mut groups = HashMap::<String, Vec<&str>>::new();
-        for Thread { name, .. } in &profile.threads {
-            let name = name.trim();
-            groups.entry(without_numbers(name)).or_default().push(name);
-        }
-        let groups = groups.into_iter().map(|(group, names)| {
-            let name = common_name(names.iter().copied());
-            (group, (names.len(), name))
+        let names = profile.threads.iter().map(|thread| thread.name.trim());
+        let groups = similar(names, |name| name);
+        let many = groups.filter_map(|(common, names)| {
+            let common = thread_name(&common?).into_owned();
+            Some((without_numbers(names.first()?), common))
         });
-        Self(groups.collect())
+        Self(many.collect())
     }
 
     /// What the thread with this name is called.
     pub(super) fn shown<'a>(&self, name: &'a str) -> Cow<'a, str> {
         match self.0.get(&without_numbers(name.trim())) {
-            Some((count, group)) if *count > MAX_SIMILAR => thread_name(group).into_owned().into(),
-            _ => thread_name(name),
+            Some(common) => common.clone().into(),
+            None => thread_name(name),
         }
     }
 }

@@ -5,8 +5,7 @@ use std::{borrow::Cow, cmp::Reverse, collections::HashMap, fmt};
 use super::{place_names::PlaceNames, profiles::Profiles};
 use crate::{
     commands::summary::{
-        MAX_SIMILAR, Named, common_name, function_text, more_rows, percent, subject_text,
-        thread_name, without_numbers,
+        Named, function_text, more_rows, percent, similar, subject_text, thread_name,
     },
     profile::{Profile, Sample, Thread, Unit, Wait},
     text::{plural, shortened},
@@ -147,20 +146,15 @@ fn shown_name(thread: &Thread) -> Cow<'_, str> {
 
 /// Rows in which many threads whose names differ only by numbers, such as those of requests, are one.
 fn joined(rows: impl Iterator<Item = ThreadRow>) -> Vec<ThreadRow> {
-    let mut groups = HashMap::<String, Vec<ThreadRow>>::new();
-    for row in rows {
-        let group = groups.entry(without_numbers(&row.name)).or_default();
-        group.push(row);
-    }
-    let rows = groups.into_values().flat_map(|mut members| {
-        if members.len() <= MAX_SIMILAR {
+    let rows = similar(rows, |row| &*row.name).flat_map(|(common, mut members)| {
+        let Some(name) = common else {
             return members;
-        }
+        };
         members.sort_by_key(|row| row.tid);
         let sum = |of: fn(&ThreadRow) -> u64| members.iter().map(of).fold(0, u64::saturating_add);
         let longest = |of: fn(&ThreadRow) -> u64| members.iter().map(of).max().unwrap_or(0);
         vec![ThreadRow {
-            name: common_name(members.iter().map(|row| &*row.name)),
+            name,
             tid: members[0].tid,
             count: members.len(),
             held: sum(|row| row.held),

@@ -13,7 +13,7 @@ mod table;
 pub(super) use self::{
     rank::{FunctionRow, Named, NamedFunctions, hottest_functions},
     share::percent,
-    similar::{MAX_SIMILAR, common_name, thread_name, without_numbers},
+    similar::{similar, thread_name, without_numbers},
     table::{
         MIN_NAME_WIDTH, function_text, in_tables, more_rows, name_and_place, name_width,
         subject_text,

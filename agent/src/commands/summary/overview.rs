@@ -11,7 +11,7 @@ use super::{
     library::library,
     rank::busiest_processes,
     share::percent,
-    similar::{MAX_SIMILAR, common_name, thread_name, without_numbers},
+    similar::{similar, thread_name},
 };
 use crate::{
     profile::{FrameKind, LeafMarkers, Location, Memory, Process, Profile, Thread, Unit, Wait},
@@ -304,17 +304,12 @@ struct Named<'a> {
 
 /// Rows of a line, where many whose names differ only by numbers are one.
 fn grouped<'a>(named: impl Iterator<Item = Named<'a>>) -> Vec<(String, u64)> {
-    let mut groups = HashMap::<String, Vec<Named<'a>>>::new();
-    for one in named {
-        let group = groups.entry(without_numbers(&one.name)).or_default();
-        group.push(one);
-    }
-    let rows = groups.into_values().flat_map(|members| {
-        if members.len() > MAX_SIMILAR {
-            let group = common_name(members.iter().map(|one| &*one.name));
+    let groups = similar(named, |one| &*one.name);
+    let rows = groups.flat_map(|(common, members)| {
+        if let Some(common) = common {
             let values = members.iter().map(|one| one.value);
             let sum = values.fold(0, u64::saturating_add);
-            return vec![(format!("{} of {group}", members.len()), sum)];
+            return vec![(format!("{} of {common}", members.len()), sum)];
         }
         let members = members.into_iter();
         members.map(|one| (one.text, one.value)).collect()

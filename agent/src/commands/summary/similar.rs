@@ -1,11 +1,11 @@
 //! Threads and tasks with similar names: those of requests differ only by numbers.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap};
 
 use crate::{profile, text::printable};
 
 /// Most threads or tasks with similar names that are named each.
-pub(in crate::commands) const MAX_SIMILAR: usize = 8;
+const MAX_SIMILAR: usize = 8;
 
 /// The [name](profile::thread_name) of a thread, printable.
 pub(in crate::commands) fn thread_name(name: &str) -> Cow<'_, str> {
@@ -24,9 +24,26 @@ pub(in crate::commands) fn without_numbers(text: &str) -> String {
     result
 }
 
-/// The name of many threads or tasks, of which these are similar: that with its numbers, if it is the name of all, as
-/// of the program.
-pub(in crate::commands) fn common_name<'a>(mut names: impl Iterator<Item = &'a str>) -> String {
+/// Those with similar names together, in any order; with what all of them are called, if they are too many to be named
+/// each.
+pub(in crate::commands) fn similar<T>(
+    all: impl Iterator<Item = T>,
+    name: impl Fn(&T) -> &str,
+) -> impl Iterator<Item = (Option<String>, Vec<T>)> {
+    let mut groups = HashMap::<String, Vec<T>>::new();
+    for one in all {
+        let group = groups.entry(without_numbers(name(&one))).or_default();
+        group.push(one);
+    }
+    groups.into_values().map(move |members| {
+        let is_many = members.len() > MAX_SIMILAR;
+        let common = is_many.then(|| common_name(members.iter().map(&name)));
+        (common, members)
+    })
+}
+
+/// That with its numbers, if it is the name of all, as of the program.
+fn common_name<'a>(mut names: impl Iterator<Item = &'a str>) -> String {
     let first = names.next().unwrap_or_default();
     if names.all(|name| name == first) {
         first.to_owned()
