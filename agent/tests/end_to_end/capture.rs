@@ -17,8 +17,8 @@ use super::{
     pprof::{self, Profile},
 };
 
-/// Substrings of the link targets of sampling events' descriptors, on older and on newer kernels.
-const SAMPLING_EVENTS: [&str; 2] = ["perf_event", "bpf_link"];
+/// How `/proc/PID/fdinfo` describes the link of a program to a perf event, since Linux 5.15.
+const LINK_TO_EVENT: &str = "link_type:\tperf";
 
 /// Maximum number of captures to collect enough samples.
 const MOST_CAPTURES: usize = 12;
@@ -153,20 +153,16 @@ impl Running {
         }
     }
 
-    /// Waits until it samples, that is, until it has a sampling event.
+    /// Waits until it samples, that is, until it has a sampling event on each processor.
     pub(crate) fn wait_until_sampling(&mut self) {
-        let descriptors = format!("/proc/{}/fd", self.agent.id());
+        let processors = thread::available_parallelism().unwrap().get();
+        let descriptors = format!("/proc/{}/fdinfo", self.agent.id());
         child::wait_until("the agent samples", || {
             self.assert_runs();
-            let mut links = fs::read_dir(&descriptors)
-                .unwrap()
-                .flatten()
-                .flat_map(|entry| fs::read_link(entry.path()));
-            links.any(|link| {
-                SAMPLING_EVENTS
-                    .iter()
-                    .any(|event| link.to_string_lossy().contains(event))
-            })
+            let descriptors = fs::read_dir(&descriptors).unwrap().flatten();
+            // One may be closed meanwhile.
+            let about = descriptors.flat_map(|entry| fs::read_to_string(entry.path()));
+            about.filter(|it| it.contains(LINK_TO_EVENT)).count() >= processors
         });
     }
 
