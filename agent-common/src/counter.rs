@@ -108,6 +108,9 @@ impl Counter {
     /// Allocations that a program has announced with sizes that cannot be, or where they cannot be read.
     pub const REFUSED_ANNOUNCEMENTS: Self = Self(41 + crate::maps::WaitClass::COUNT);
 
+    /// Samples of threads that run, which passes over the threads have asked for.
+    pub const PASS_SAMPLES: Self = Self(42 + crate::maps::WaitClass::COUNT);
+
     /// How many counters there are.
-    pub const COUNT: u32 = 42 + crate::maps::WaitClass::COUNT;
+    pub const COUNT: u32 = 43 + crate::maps::WaitClass::COUNT;
 }

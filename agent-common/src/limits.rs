@@ -19,6 +19,13 @@ pub const MAX_VISITED: u32 = 16_384;
 /// Thread states that the search for those of one thread visits.
 pub const MAX_THREADS: u32 = 16_384;
 
+/// The period of a clock that samples what runs at a pass, in nanoseconds: no other clock has it. The kernel makes it
+/// 10 µs.
+pub const AT_PASS_PERIOD_NS: u64 = 1;
+
+/// Time within which only the first tick of such a clock is one, in nanoseconds.
+pub const AT_PASS_NS: u64 = 200_000;
+
 /// Thread states of one thread that are cached, one per interpreter.
 pub const MAX_STATES: usize = 4;
 

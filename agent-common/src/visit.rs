@@ -48,6 +48,10 @@ pub struct ThreadVisit {
     /// Whether it has waited ever since its stack was read: what is not read again then is 0, the times that it ran and
     /// waited for a processor, and its thread pointer.
     pub is_unchanged: u32,
+    /// The processor that it is on, or was last; 0 where that is not known.
+    pub processor: u32,
+    /// Always 0.
+    pub padding: u32,
 }
 
 /// The beginning of a [`ThreadVisit`], where all else is as it was when the stack of the thread was read.
@@ -149,11 +153,11 @@ pub struct Pass {
 unsafe impl aya::Pod for Pass {}
 
 const _: () = assert!(size_of::<Pass>() == 64);
-const _: () = assert!(size_of::<ThreadVisit>() == 88);
+const _: () = assert!(size_of::<ThreadVisit>() == 96);
 const _: () = assert!(
     offset_of!(ThreadVisit, tid) == offset_of!(RestingVisit, tid)
         && offset_of!(ThreadVisit, state) == offset_of!(RestingVisit, state)
         && size_of::<RestingVisit>() == 12
 );
 const _: () =
-    assert!(size_of::<WholeVisit>() == 88 + size_of::<ThreadDetails>() + 8 * MAX_KERNEL_FRAMES);
+    assert!(size_of::<WholeVisit>() == 96 + size_of::<ThreadDetails>() + 8 * MAX_KERNEL_FRAMES);

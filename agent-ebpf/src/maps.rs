@@ -389,6 +389,7 @@ pub(crate) static KERNEL_LAYOUT: Global<KernelLayout> = Global::new(KernelLayout
     stack: 0,
     registers: 0,
     on_cpu: 0,
+    processor: 0,
     state: 0,
     start_time: 0,
     run_time: 0,

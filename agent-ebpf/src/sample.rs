@@ -29,11 +29,11 @@ use crate::{
 
 /// Prepares a sample of the current thread in [`current::sampler`], if its process is profiled.
 ///
-/// The trigger then sets what the sample [measures](Sampler::measures), and [takes](take) it.
+/// It counts as one of `samples`. The trigger then sets what it [measures](Sampler::measures), and [takes](take) it.
 #[inline(always)]
-pub(crate) fn begin() -> Option<(&'static mut Sampler, &'static Control)> {
+pub(crate) fn begin(samples: Counter) -> Option<(&'static mut Sampler, &'static Control)> {
     prepare(|| {
-        count(Counter::SAMPLES);
+        count(samples);
         current::begin_event();
     })
 }
@@ -146,7 +146,7 @@ pub(crate) fn take_event(context: &PerfEventContext, kind: ProfileKind) {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn begin_event(kind: u32, events: u64) -> u32 {
-    let Some((sampler, _)) = begin() else {
+    let Some((sampler, _)) = begin(Counter::SAMPLES) else {
         return 0;
     };
     sampler.measures(ProfileKind(kind as _), 1, events);

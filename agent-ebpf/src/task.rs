@@ -282,6 +282,15 @@ impl TypedTask {
         u32::from(self.load::<u8>(|layout| &layout.on_cpu))
     }
 
+    /// The processor that it is on, or was last; 0 where that is not known.
+    #[inline(always)]
+    pub(crate) fn processor(self) -> u32 {
+        if kernel_offset(|layout| &layout.processor) == 0 {
+            return 0;
+        }
+        self.load(|layout| &layout.processor)
+    }
+
     /// See [`Task::state`].
     #[inline(always)]
     pub(crate) fn state(self) -> u32 {

@@ -33,6 +33,9 @@ pub struct KernelLayout {
     pub registers: u32,
     /// `task_struct.on_cpu`, 0 or 1 in 8 or 32 bits; 0 where the kernel has one processor and no such field.
     pub on_cpu: u32,
+    /// `task_struct.thread_info.cpu`, which was `task_struct.cpu` before 5.16: the processor that it is on, or was
+    /// last; 0 where the kernel has one and no such field.
+    pub processor: u32,
     /// `task_struct.__state`, which was `state` before 5.14.
     pub state: u32,
     /// `task_struct.start_time`, in nanoseconds.
@@ -67,4 +70,4 @@ pub struct KernelLayout {
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for KernelLayout {}
 
-const _: () = assert!(size_of::<KernelLayout>() == 116);
+const _: () = assert!(size_of::<KernelLayout>() == 120);

@@ -36,4 +36,5 @@ profile_kinds! {
     PEAK = 15, "New memory that was resident when there was most of it, in bytes.";
     ALLOCATIONS = 16, "Memory that was asked for, in bytes.";
     TASKS = 17, "Elapsed time of tasks of asyncio, in nanoseconds.";
+    AT_PASS = 18, "Where threads run at a pass, which says for how much time each stands.";
 }

@@ -37,6 +37,8 @@ impl PythonUnwindStatus {
     pub const OVER_BUDGET: Self = Self(12);
     /// The stack reaches the root, and functions that its first one has called are not known.
     pub const INNER_UNKNOWN: Self = Self(13);
+    /// A pass over the threads has not read the stack, and no sample says where the thread was.
+    pub const NOT_SAMPLED: Self = Self(14);
 
     /// Whether no Python frame is missing.
     #[inline(always)]

@@ -7,6 +7,7 @@
 //! counted for none.
 
 use agent_common::{
+    counter::Counter,
     limits::COPY_PERIOD_BYTES,
     memory::UserAddr,
     python::written_part,
@@ -108,7 +109,7 @@ extern "C" fn begin_copy(address: u64) -> u32 {
     if due == 0 {
         return 0;
     }
-    let Some((sampler, _)) = sample::begin() else {
+    let Some((sampler, _)) = sample::begin(Counter::SAMPLES) else {
         return 0;
     };
     sampler.measures(

@@ -1,6 +1,7 @@
 //! Growth of resident memory: samples the thread whose page fault made its process grow.
 
 use agent_common::{
+    counter::Counter,
     limits::GROWTH_PERIOD_BYTES,
     maps::PageKey,
     record::{IS_HUGE, ProfileKind, pages_of_huge},
@@ -52,7 +53,7 @@ extern "C" fn begin_growth(address: u64) -> u32 {
     if due.samples() == 0 {
         return 0;
     }
-    let Some((sampler, _)) = sample::begin() else {
+    let Some((sampler, _)) = sample::begin(Counter::SAMPLES) else {
         return 0;
     };
     let bytes = u64::from(due.samples()).wrapping_mul(GROWTH_PERIOD_BYTES);

@@ -31,7 +31,7 @@ pub(crate) fn on_waking(context: RawTracePointContext) -> u32 {
     current::begin_event();
     if ends_wait(context.arg(0)) != 0 {
         // The agent adds how long the other one has waited.
-        if let Some((sampler, _)) = sample::begin() {
+        if let Some((sampler, _)) = sample::begin(Counter::SAMPLES) {
             sampler.measures(ProfileKind::LOCK_RELEASE, 0, 0);
             sample::take_release();
         } else {

@@ -293,7 +293,7 @@ extern "C" fn begin_wait() -> u32 {
 fn try_begin_wait() -> Option<()> {
     let switches = switches()?;
     let (weight, left_ns) = (switches.weight, switches.last_ns);
-    let (sampler, _) = sample::begin()?;
+    let (sampler, _) = sample::begin(Counter::SAMPLES)?;
     sampler.measures(ProfileKind::WALL, 1, weight.into());
     // By which the record of its end refers to it.
     sampler.time_ns.set(left_ns);

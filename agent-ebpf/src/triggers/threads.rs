@@ -185,6 +185,8 @@ fn record(
         output.write(record, RESTING_BYTES);
         return Some(RESTING_BYTES);
     }
+    record.visit.processor = task.processor();
+    record.visit.padding = 0;
     read_times(task.fields(), &mut record.visit);
     let is_short = trace(&mut record.visit);
     let mut bytes = HEAD_BYTES;

@@ -55,6 +55,8 @@ pub(crate) struct Sampler {
     pub(crate) described_bytes: Volatile<u32>,
     /// 0 where searching the thread states of the process takes too long.
     pub(crate) may_search: Volatile<u32>,
+    /// When this processor began its last sample that a pass had asked for, in nanoseconds of the monotonic clock.
+    pub(crate) at_pass_ns: Volatile<u64>,
     /// When a search for the state of the thread began, in nanoseconds of the monotonic clock; 0 where there was none.
     pub(crate) search_began_ns: Volatile<u64>,
     /// Index of the process's layout.

@@ -320,6 +320,7 @@ pub fn incomplete_marker(end: PythonUnwindStatus) -> &'static str {
         PythonUnwindStatus::TOO_MANY_THREADS => "[incomplete: thread limit reached]",
         PythonUnwindStatus::OVER_BUDGET => "[incomplete: searching the threads takes too long]",
         PythonUnwindStatus::INNER_UNKNOWN => "[incomplete: inner functions changed]",
+        PythonUnwindStatus::NOT_SAMPLED => "[incomplete: the thread was not sampled]",
         PythonUnwindStatus::TORN => "[incomplete: the stack changed during the walk]",
         _ => "[incomplete]",
     }

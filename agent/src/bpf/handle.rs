@@ -29,6 +29,7 @@ use super::{
     mappings::MappingMap,
     maps,
     object::{self, LoadOptions, Visits},
+    pass_clocks::PassClocks,
     probes::{AllocationProbes, RaiseProbe},
     process_map::ProcessMap,
     ring::Ring,
@@ -74,6 +75,8 @@ pub struct PassMaps {
     pub maps: WalkMaps,
     /// Who ends waits for locks, if that is recorded.
     pub lock_waits: Option<LockWaits>,
+    /// Samples threads that run, where those of CPU time are taken.
+    pub clocks: Option<PassClocks>,
 }
 
 /// The loaded BPF programs.
@@ -180,6 +183,7 @@ impl Bpf {
                 visits,
                 maps,
                 lock_waits,
+                clocks: PassClocks::of(&object),
             }));
         }
         let mut bpf = Self {

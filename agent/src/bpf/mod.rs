@@ -8,6 +8,7 @@
 //!         ├─ thread_visits     passes over all threads
 //!         │  ├─ loops          of programs over them
 //!         │  └─ iterators      of the kernel, where programs cannot loop
+//!         ├─ pass_clocks       samples of threads that run at a pass
 //!         ├─ walk_maps         what a walk in the agent looks up
 //!         ├─ lock_waits        who ends waits for locks
 //!         ├─ switches          tracing of context switches
@@ -41,6 +42,7 @@ mod mappings;
 mod maps;
 mod object;
 mod optional_rights;
+mod pass_clocks;
 mod probes;
 mod process_map;
 mod quotas;
@@ -66,6 +68,7 @@ pub use handle::{Bpf, PassMaps, monotonic_ns};
 pub use lock_waits::LockWaits;
 pub use object::{LoadOptions, Visits};
 pub use optional_rights::missing_rights;
+pub use pass_clocks::PassClocks;
 pub use probes::{
     AllocationCounts, AllocationProbes, Probes, RaiseCounts, RaiseProbe, UprobeEvent,
 };

@@ -182,6 +182,7 @@ impl Counting {
         }
         self.add_paid(batch.gil_waits.iter().copied());
         if let Some(known) = &mut self.running {
+            known.begin_pass(batch.rest_changes.pass.map_or(0, |pass| pass.time_ns));
             let mut samples: Vec<_> = batch
                 .running
                 .iter()
@@ -189,6 +190,7 @@ impl Counting {
                 .collect();
             samples.extend(batch.blocked.iter().filter_map(|it| known.add_blocked(it)));
             samples.extend(batch.holding.iter().filter_map(|it| known.add_holding(it)));
+            known.end_pass();
             self.add_paid(samples);
         }
     }
@@ -271,6 +273,12 @@ impl Counting {
     fn add_sample(&mut self, sample: &Sample) {
         if let Some(snapshot) = &self.snapshot {
             snapshot.add_sample(sample);
+            return;
+        }
+        if sample.kind == ProfileKind::AT_PASS {
+            if let Some(running) = &mut self.running {
+                running.note_at_pass(sample);
+            }
             return;
         }
         if sample.kind == ProfileKind::CPU

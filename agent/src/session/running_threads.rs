@@ -5,7 +5,14 @@
 //! that is as true. What no sample has paid for at the end of a window goes to where the thread was last
 //! seen running, with the GIL if it is about that.
 //!
+//! A thread that lives shortly often has no sample of CPU time, or one of what it does later: a new thread was where
+//! the sample has seen it that the pass has asked for, and so was any of which there are no others. For older ones
+//! these do not count, since a thread that runs for shorter than a pass takes has left its processor by then: what such
+//! runs do would be where longer ones are.
+//!
 //! Invariant: what is remembered is bounded; elapsed time of more threads has no stack.
+
+use std::mem;
 
 use agent_common::record::{
     MemoryType, NativeUnwindStatus, ProfileKind, PythonUnwindStatus, Sample, WaitReason,
@@ -21,15 +28,50 @@ const MAX_THREADS: usize = 16 << 10;
 /// without saying which.
 const MAX_BLOCKED: usize = 256;
 
+/// Most threads of which samples are remembered that a pass has asked for: more than processors.
+const MAX_AT_PASS: usize = 4 << 10;
+
 /// Elapsed time of running threads that has no stack yet.
 #[derive(Debug, Default)]
 pub(super) struct RunningThreads {
     /// By process and thread.
-    owed: HashMap<(u32, u32), Owed>,
+    owed: HashMap<Key, Owed>,
+    /// Samples that a pass has asked for, which come before what it says of their threads.
+    at_pass: HashMap<Key, AtPass>,
 }
+
+/// Process and thread.
+type Key = (u32, u32);
 
 /// A sample, and the thread that its thread keeps waiting.
 pub(super) type Paid = (Sample, KeptWaiting);
+
+/// Where a thread ran at a pass.
+#[derive(Clone, Copy, Debug, Default)]
+struct AtPass {
+    with_gil: Option<Sample>,
+    without_gil: Option<Sample>,
+}
+
+impl AtPass {
+    /// Where the thread ran of which it is known whether it held the GIL, or not.
+    fn of(self, holds_gil: Option<bool>) -> Option<Sample> {
+        match holds_gil {
+            Some(true) => self.with_gil,
+            Some(false) => self.without_gil,
+            None => self.with_gil.or(self.without_gil),
+        }
+    }
+
+    fn note(&mut self, seen: &Sample) {
+        let of = if seen.holds_gil == 0 {
+            &mut self.without_gil
+        } else {
+            &mut self.with_gil
+        };
+        *of = Some(*seen);
+    }
+}
 
 #[derive(Clone, Debug, Default)]
 struct Owed {
@@ -46,6 +88,8 @@ struct Owed {
     /// The last sample of CPU time, and the last one with the GIL.
     seen: Option<Sample>,
     seen_with_gil: Option<Sample>,
+    /// Where it ran at a pass, which counts where there are no such samples.
+    at_pass: AtPass,
     /// Windows that have ended since.
     age: u8,
 }
@@ -57,6 +101,11 @@ struct Elapsed {
 }
 
 impl Elapsed {
+    /// That of one sample.
+    fn of(ns: u64) -> Self {
+        Self { samples: 1, ns }
+    }
+
     fn add(&mut self, ns: u64) {
         self.samples = self.samples.saturating_add(1);
         self.ns = self.ns.saturating_add(ns);
@@ -64,18 +113,21 @@ impl Elapsed {
 
     /// Takes it out, if there is any.
     fn take(&mut self) -> Option<Self> {
-        let taken = std::mem::take(self);
+        let taken = mem::take(self);
         (taken.samples != 0).then_some(taken)
     }
 }
 
 impl RunningThreads {
-    /// Adds elapsed time of a thread; returns a sample where it cannot be remembered.
+    /// Adds elapsed time of a thread; returns a sample where it is known where it ran, or cannot be remembered.
     pub(super) fn add(&mut self, running: &RunningThread) -> Option<Paid> {
         let key = (running.tgid, running.tid);
+        if let Some(seen) = self.seen_new(key, running.is_new, running.holds_gil) {
+            let elapsed = Elapsed::of(running.elapsed_ns);
+            return Some(wall(seen, elapsed, running.is_runnable));
+        }
         let Some(owed) = self.owed_of(key) else {
-            let mut elapsed = Elapsed::default();
-            elapsed.add(running.elapsed_ns);
+            let elapsed = Elapsed::of(running.elapsed_ns);
             return Some(wall(unseen(key), elapsed, running.is_runnable));
         };
         let elapsed = match running.holds_gil {
@@ -88,14 +140,17 @@ impl RunningThreads {
         None
     }
 
-    /// Adds elapsed time in which a thread had the GIL; returns a sample where it cannot be remembered.
+    /// Adds elapsed time in which a thread had the GIL; as [`Self::add`].
     pub(super) fn add_holding(&mut self, holding: &RunningThread) -> Option<Paid> {
         let key = (holding.tgid, holding.tid);
+        if let Some(seen) = self.seen_new(key, holding.is_new, Some(true)) {
+            let elapsed = Elapsed::of(holding.elapsed_ns);
+            return Some(with_gil(seen, elapsed, holding.is_runnable));
+        }
         // One of which nothing is known but that it has the GIL.
         let owed = (holding.tid != 0).then(|| self.owed_of(key)).flatten();
         let Some(owed) = owed else {
-            let mut elapsed = Elapsed::default();
-            elapsed.add(holding.elapsed_ns);
+            let elapsed = Elapsed::of(holding.elapsed_ns);
             return Some(with_gil(unseen(key), elapsed, holding.is_runnable));
         };
         let elapsed = if holding.is_runnable {
@@ -107,13 +162,15 @@ impl RunningThreads {
         None
     }
 
-    /// Adds elapsed time of a thread that waits for a running one; returns a sample where it cannot be
-    /// remembered.
+    /// Adds elapsed time of a thread that waits for a running one; as [`Self::add`].
     pub(super) fn add_blocked(&mut self, blocked: &BlockedThread) -> Option<Paid> {
         let key = (blocked.tgid, blocked.holder);
+        if let Some(seen) = self.seen_new(key, blocked.is_new, Some(true)) {
+            let elapsed = Elapsed::of(blocked.elapsed_ns);
+            return Some(gil(seen, elapsed, blocked.waiting));
+        }
         let Some(owed) = self.owed_of(key) else {
-            let mut elapsed = Elapsed::default();
-            elapsed.add(blocked.elapsed_ns);
+            let elapsed = Elapsed::of(blocked.elapsed_ns);
             return Some(gil(unseen(key), elapsed, blocked.waiting));
         };
         let is_known = owed.blocked.contains_key(&blocked.waiting);
@@ -129,43 +186,81 @@ impl RunningThreads {
         None
     }
 
-    fn owed_of(&mut self, key: (u32, u32)) -> Option<&mut Owed> {
+    /// Where a thread ran at the pass that is being added, if it is new.
+    fn seen_new(&self, key: Key, is_new: bool, holds_gil: Option<bool>) -> Option<Sample> {
+        let at_pass = self.at_pass.get(&key).filter(|_| is_new);
+        at_pass?.of(holds_gil)
+    }
+
+    fn owed_of(&mut self, key: Key) -> Option<&mut Owed> {
         if self.owed.len() >= MAX_THREADS && !self.owed.contains_key(&key) {
             return None;
         }
-        Some(self.owed.entry(key).or_default())
+        let owed = self.owed.entry(key).or_default();
+        if let Some(at_pass) = self.at_pass.get(&key) {
+            owed.at_pass = *at_pass;
+        }
+        Some(owed)
     }
 
     /// Notes a sample of CPU time; returns those of the elapsed time that it stands for.
-    pub(super) fn pay(&mut self, cpu: &Sample) -> Vec<Paid> {
-        let key = (cpu.tgid, cpu.tid);
+    pub(super) fn pay(&mut self, seen: &Sample) -> Vec<Paid> {
+        let key = (seen.tgid, seen.tid);
         self.owed.get_mut(&key).map_or_else(Vec::new, |owed| {
             owed.age = 0;
-            owed.seen = Some(*cpu);
-            let mut paid = owed.take(*cpu);
-            if cpu.holds_gil == 0 {
-                paid.extend(wall_of(&mut owed.without_gil, false, *cpu));
+            owed.seen = Some(*seen);
+            let mut paid = owed.take(*seen);
+            if seen.holds_gil == 0 {
+                paid.extend(wall_of(&mut owed.without_gil, false, *seen));
             } else {
-                owed.seen_with_gil = Some(*cpu);
-                paid.append(&mut owed.take_with_gil(*cpu));
+                owed.seen_with_gil = Some(*seen);
+                paid.append(&mut owed.take_with_gil(*seen));
             }
             paid
         })
+    }
+
+    /// Notes a sample that a pass has asked for.
+    pub(super) fn note_at_pass(&mut self, seen: &Sample) {
+        let key = (seen.tgid, seen.tid);
+        if self.at_pass.len() < MAX_AT_PASS || self.at_pass.contains_key(&key) {
+            self.at_pass.entry(key).or_default().note(seen);
+        }
+    }
+
+    /// What is added from now on is of the pass at this time, in nanoseconds of the monotonic clock.
+    pub(super) fn begin_pass(&mut self, time_ns: u64) {
+        // Some may have come after what an earlier pass has said.
+        for at_pass in self.at_pass.values_mut() {
+            let is_late = |seen: &mut Sample| seen.time_ns < time_ns;
+            at_pass.with_gil.take_if(is_late);
+            at_pass.without_gil.take_if(is_late);
+        }
+    }
+
+    /// All was added that the pass says.
+    pub(super) fn end_pass(&mut self) {
+        self.at_pass.clear();
     }
 
     /// The samples of what was not paid for, at the end of a window.
     pub(super) fn end_window(&mut self) -> Vec<Paid> {
         let mut samples = Vec::new();
         for (key, owed) in &mut self.owed {
-            let seen = owed.seen.unwrap_or_else(|| unseen(*key));
+            let AtPass {
+                with_gil,
+                without_gil,
+            } = owed.at_pass;
+            let at_pass = owed.at_pass.of(None);
+            let seen = owed.seen.or(at_pass).unwrap_or_else(|| unseen(*key));
             samples.append(&mut owed.take(seen));
             let without_gil = Sample {
                 holds_gil: 0,
-                ..seen
+                ..owed.seen.or(without_gil).unwrap_or(seen)
             };
             let with_gil = Sample {
                 holds_gil: 1,
-                ..owed.seen_with_gil.unwrap_or(seen)
+                ..owed.seen_with_gil.or(with_gil).unwrap_or(seen)
             };
             samples.extend(wall_of(&mut owed.without_gil, false, without_gil));
             samples.append(&mut owed.take_with_gil(with_gil));
@@ -250,7 +345,7 @@ fn gil(of: Sample, elapsed: Elapsed, waiting: KeptWaiting) -> Paid {
 }
 
 /// A sample without time of a thread that was never seen running.
-pub(super) fn unseen((process, thread): (u32, u32)) -> Sample {
+pub(super) fn unseen((process, thread): Key) -> Sample {
     Sample {
         header: Sample::HEADER,
         time_ns: 0,
@@ -261,7 +356,7 @@ pub(super) fn unseen((process, thread): (u32, u32)) -> Sample {
         value: 0,
         count: 0,
         kind: ProfileKind::WALL,
-        python_status: PythonUnwindStatus::TORN,
+        python_status: PythonUnwindStatus::NOT_SAMPLED,
         holds_gil: 0,
         collects_garbage: 0,
         native_status: NativeUnwindStatus::NOT_WALKED,
@@ -272,194 +367,4 @@ pub(super) fn unseen((process, thread): (u32, u32)) -> Sample {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn cpu(tid: u32, stack: u64) -> Sample {
-        Sample {
-            stack,
-            kind: ProfileKind::CPU,
-            value: 10,
-            count: 1,
-            ..unseen((1, tid))
-        }
-    }
-
-    fn kept(tid: u32) -> KeptWaiting {
-        KeptWaiting {
-            tid,
-            is_stopped: false,
-        }
-    }
-
-    fn running(tid: u32) -> RunningThread {
-        RunningThread {
-            tgid: 1,
-            tid,
-            elapsed_ns: 100,
-            is_runnable: false,
-            holds_gil: None,
-        }
-    }
-
-    #[test]
-    fn the_next_sample_of_cpu_time_says_where_a_thread_ran() {
-        let mut threads = RunningThreads::default();
-        assert!(threads.add(&running(2)).is_none());
-        assert!(threads.add(&running(2)).is_none());
-        let runnable = RunningThread {
-            is_runnable: true,
-            ..running(2)
-        };
-        assert!(threads.add(&runnable).is_none());
-        assert!(threads.pay(&cpu(3, 7)).is_empty());
-        let paid = threads.pay(&cpu(2, 8));
-        let shown = |(paid, _): &Paid| (paid.stack, paid.count, paid.value, paid.wait);
-        assert_eq!(
-            paid.iter().map(shown).collect::<Vec<_>>(),
-            [
-                (8, 2, 200, WaitReason::NONE),
-                (8, 1, 100, WaitReason::RUNNABLE)
-            ]
-        );
-        let is_wall = |(paid, _): &Paid| paid.kind == ProfileKind::WALL;
-        assert!(paid.iter().all(is_wall));
-        assert!(threads.pay(&cpu(2, 9)).is_empty());
-    }
-
-    #[test]
-    fn a_sample_tells_of_what_is_as_true_of_the_gil() {
-        let mut threads = RunningThreads::default();
-        for holds_gil in [Some(true), Some(false), Some(false)] {
-            let running = RunningThread {
-                holds_gil,
-                ..running(2)
-            };
-            assert!(threads.add(&running).is_none());
-        }
-        let blocked = BlockedThread {
-            tgid: 1,
-            holder: 2,
-            waiting: kept(5),
-            elapsed_ns: 100,
-        };
-        assert!(threads.add_blocked(&blocked).is_none());
-        let shown = |paid: Vec<Paid>| {
-            let shown = paid.iter().map(|(paid, blocked)| {
-                let of = (paid.kind, paid.holds_gil, blocked.tid);
-                (paid.stack, paid.value, of)
-            });
-            shown.collect::<Vec<_>>()
-        };
-        assert_eq!(
-            shown(threads.pay(&cpu(2, 7))),
-            [(7, 200, (ProfileKind::WALL, 0, 0))]
-        );
-        let with_gil = Sample {
-            holds_gil: 1,
-            ..cpu(2, 8)
-        };
-        assert_eq!(
-            shown(threads.pay(&with_gil)),
-            [
-                (8, 100, (ProfileKind::WALL, 1, 0)),
-                (8, 100, (ProfileKind::GIL, 1, 5))
-            ]
-        );
-        let holding = |is_runnable| RunningThread {
-            is_runnable,
-            holds_gil: Some(true),
-            ..running(2)
-        };
-        assert!(threads.add_holding(&holding(false)).is_none());
-        assert!(threads.add_holding(&holding(true)).is_none());
-        assert!(threads.pay(&cpu(2, 6)).is_empty());
-        let held = (ProfileKind::GIL_HELD, 1, 0);
-        assert_eq!(
-            shown(threads.pay(&with_gil)),
-            [(8, 100, held), (8, 100, held)]
-        );
-        // At the end nothing is left out, and what was with the GIL is where it had it.
-        assert!(threads.add_blocked(&blocked).is_none());
-        assert!(threads.add_holding(&holding(false)).is_none());
-        assert!(threads.add(&running(2)).is_none());
-        threads.pay(&cpu(2, 9));
-        assert!(threads.add(&running(2)).is_none());
-        let last = shown(threads.end_window());
-        let wall = (9, 100, (ProfileKind::WALL, 0, 0));
-        assert_eq!(
-            last,
-            [wall, (8, 100, held), (8, 100, (ProfileKind::GIL, 1, 5))]
-        );
-        // A thread that no pass has met.
-        let unknown = threads.add_holding(&RunningThread {
-            tid: 0,
-            ..holding(false)
-        });
-        assert_eq!(shown(unknown.into_iter().collect()), [(0, 100, held)]);
-    }
-
-    #[test]
-    fn a_thread_that_is_stopped_does_not_wait_for_the_gil() {
-        let mut threads = RunningThreads::default();
-        for is_stopped in [false, true, true] {
-            let blocked = BlockedThread {
-                tgid: 1,
-                holder: 2,
-                waiting: KeptWaiting { tid: 5, is_stopped },
-                elapsed_ns: 100,
-            };
-            assert!(threads.add_blocked(&blocked).is_none());
-        }
-        let paid = threads.end_window().into_iter();
-        let mut paid: Vec<_> = paid.map(|(it, kept)| (kept.is_stopped, it.value)).collect();
-        paid.sort_unstable();
-        assert_eq!(paid, [(false, 100), (true, 200)]);
-    }
-
-    #[test]
-    fn of_too_many_blocked_threads_is_remembered_how_long_they_waited() {
-        let mut threads = RunningThreads::default();
-        for tid in 1..=1000 {
-            let blocked = BlockedThread {
-                tgid: 1,
-                holder: 2,
-                waiting: kept(tid),
-                elapsed_ns: 100,
-            };
-            assert!(threads.add_blocked(&blocked).is_none());
-        }
-        let samples = threads.end_window();
-        assert_eq!(samples.len(), MAX_BLOCKED + 1);
-        let total: u64 = samples.iter().map(|(sample, _)| sample.value).sum();
-        assert_eq!(total, 100_000);
-    }
-
-    #[test]
-    fn what_is_not_paid_for_stays_where_the_thread_was_last_seen() {
-        let mut threads = RunningThreads::default();
-        threads.add(&running(2));
-        threads.add(&running(3));
-        assert_eq!(threads.pay(&cpu(2, 8)).len(), 1);
-        threads.add(&running(2));
-        let mut samples = threads.end_window();
-        samples.sort_by_key(|(sample, _)| sample.tid);
-        let seen: Vec<_> = samples
-            .iter()
-            .map(|(sample, _)| (sample.tid, sample.stack, sample.value))
-            .collect();
-        assert_eq!(seen, [(2, 8, 100), (3, 0, 100)]);
-        assert!(threads.end_window().is_empty());
-        assert!(threads.end_window().is_empty());
-        assert!(threads.owed.is_empty());
-    }
-
-    #[test]
-    fn there_is_a_sample_for_each_of_too_many_threads() {
-        let mut threads = RunningThreads::default();
-        let most = u32::try_from(MAX_THREADS).unwrap();
-        let unpaid = (0..most + 10).filter_map(|tid| threads.add(&running(tid)));
-        assert_eq!(unpaid.count(), 10);
-        assert_eq!(threads.end_window().len(), MAX_THREADS);
-    }
-}
+mod tests;

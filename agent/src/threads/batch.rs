@@ -116,6 +116,8 @@ pub struct RunningThread {
     pub is_runnable: bool,
     /// Whether it held the GIL, where that is known.
     pub holds_gil: Option<bool>,
+    /// Whether it was made just before.
+    pub is_new: bool,
 }
 
 /// Time that a thread has spent in the first parts of its traced waits, or waiting for a processor.
@@ -147,6 +149,8 @@ pub struct BlockedThread {
     pub tgid: u32,
     /// The thread that holds the GIL, in the initial PID namespace.
     pub holder: u32,
+    /// Whether that one was made just before.
+    pub is_new: bool,
     /// The thread that waits.
     pub waiting: KeptWaiting,
     /// Elapsed time that it stands for, in nanoseconds.

@@ -103,7 +103,7 @@ pub(super) enum Shown {
         /// Whether it could run and did not.
         is_runnable: bool,
     },
-    /// It has its stack, and waited for this; in a snapshot for nothing, where the pass had taken its processor.
+    /// It has its stack, and waited for this; for nothing where the pass had taken its processor.
     Waiting(WaitReason),
     /// It was in the first part of a traced wait, or waited for a processor, and its context switches are traced.
     Traced {
@@ -153,6 +153,11 @@ impl KnownThread {
     /// Whether this is a visit of the same thread.
     pub(super) fn is(&self, visit: &ThreadVisit) -> bool {
         self.visit.start_time_ns == visit.start_time_ns && self.visit.tgid == visit.tgid
+    }
+
+    /// Whether it was made just before this time, in nanoseconds of the monotonic clock.
+    pub(super) fn is_new(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.visit.start_time_ns) < NEW_NS
     }
 
     /// The visit of a thread that has waited ever since its stack was read.
@@ -264,8 +269,11 @@ impl KnownThread {
         let is_in_call = self.reason != WaitReason::NONE && self.reason != WaitReason::RUNNABLE;
         let has_stack = self.stack.is_some();
         self.shown = match self.update(visit, elapsed_ns, is_in_call, is_moment) {
-            // Its stack was read while the pass had its processor.
-            Activity::Running if is_moment && has_stack => Shown::Waiting(WaitReason::NONE),
+            // Its stack was read while the pass had its processor: of one that is shown to run for what it did before,
+            // that of a wait may be known.
+            Activity::Running if has_stack && (is_moment || visit.preempted != 0) => {
+                Shown::Waiting(WaitReason::NONE)
+            }
             Activity::Running => Shown::Elsewhere { is_runnable: false },
             Activity::Short => Shown::Traced { is_runnable: false },
             Activity::Runnable if visit.is_traced != 0 => Shown::Traced { is_runnable: true },
@@ -281,7 +289,10 @@ impl KnownThread {
         };
         if let Shown::Waiting(reason) = self.shown
             // One that passes see run too often has waited meanwhile for what its program waits for.
-            && !matches!(reason, WaitReason::RUNNABLE | WaitReason::STOPPED)
+            && !matches!(
+                reason,
+                WaitReason::NONE | WaitReason::RUNNABLE | WaitReason::STOPPED
+            )
             && self.stack.is_some()
             && !is_moment
         {
@@ -380,6 +391,9 @@ impl KnownThread {
         }
     }
 }
+
+/// Age of a thread up to which it is new: it has few samples of CPU time, and those are of what it does later.
+const NEW_NS: u64 = 200_000_000;
 
 /// Times after which a stack that is incomplete is read again.
 const MIN_BACKOFF_NS: u64 = 1_000_000_000;

@@ -20,6 +20,7 @@ mod put_off;
 mod reading;
 mod resting;
 mod resting_threads;
+mod running;
 mod samples;
 mod tasks;
 mod traced;
@@ -189,6 +190,7 @@ impl Passer {
         time_ns: u64,
         elapsed_ns: u64,
     ) -> Result<(), PassError> {
+        self.sample_running(heads, time_ns);
         if !changed.is_empty() {
             // Where there is no time for all, it is not always the same ones that have no stacks.
             let first = fastrand::usize(..changed.len());
@@ -208,6 +210,7 @@ impl Passer {
         } else {
             GilHolders::default()
         };
+        self.sample_holders(&holders, time_ns);
         for head in heads {
             self.add_sample(head, &holders, time_ns, elapsed_ns);
         }

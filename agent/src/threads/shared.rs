@@ -18,7 +18,7 @@ use super::{
     status::PassStatus,
 };
 use crate::{
-    bpf::LockWaits,
+    bpf::{LockWaits, PassClocks},
     workers::{Subject, Workers},
 };
 
@@ -27,6 +27,8 @@ pub(super) struct Shared {
     visits: Mutex<Visits>,
     /// Waits for locks whose ends are recorded, if any are.
     lock_waits: Option<Mutex<LockWaits>>,
+    /// Samples threads that run, where that can be done.
+    clocks: Option<Mutex<PassClocks>>,
     pub(super) maps: Lookups,
     pub(super) locations: ProcessLocations,
     pub(super) workers: Workers,
@@ -58,6 +60,7 @@ impl Shared {
         Self {
             visits: Mutex::new(sources.visits),
             lock_waits: sources.lock_waits.map(Mutex::new),
+            clocks: sources.clocks.map(Mutex::new),
             maps: sources.maps,
             locations,
             workers,
@@ -91,6 +94,12 @@ impl Shared {
     pub(super) fn lock_waits(&self) -> Option<MutexGuard<'_, LockWaits>> {
         let waits = self.lock_waits.as_ref()?;
         Some(waits.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Samples threads that run, where that can be done.
+    pub(super) fn clocks(&self) -> Option<MutexGuard<'_, PassClocks>> {
+        let clocks = self.clocks.as_ref()?;
+        Some(clocks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Reads a process, which may hold up the thread that has this turn.

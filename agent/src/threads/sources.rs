@@ -11,7 +11,7 @@ use agent_common::{
 };
 
 use super::outside::{OutsideProcesses, OutsideVisits};
-use crate::bpf::{LockWaits, PassMaps, Rows, ThreadVisits, Visit, Visited, WalkMaps};
+use crate::bpf::{LockWaits, PassClocks, PassMaps, Rows, ThreadVisits, Visit, Visited, WalkMaps};
 
 /// Least and most time for what is read in a pass.
 const SHORTEST_LIMIT: Duration = Duration::from_millis(100);
@@ -23,6 +23,8 @@ pub struct PassSources {
     pub(super) maps: Lookups,
     /// Waits for locks whose ends are recorded, if any are.
     pub(super) lock_waits: Option<LockWaits>,
+    /// Samples threads that run, where that can be done.
+    pub(super) clocks: Option<PassClocks>,
 }
 
 impl From<PassMaps> for PassSources {
@@ -31,6 +33,7 @@ impl From<PassMaps> for PassSources {
             visits: Visits::Bpf(Box::new(maps.visits)),
             maps: Lookups::Bpf(Box::new(maps.maps)),
             lock_waits: maps.lock_waits,
+            clocks: maps.clocks,
         }
     }
 }
@@ -42,6 +45,7 @@ impl From<OutsideProcesses> for PassSources {
             visits: Visits::Outside(Box::new(OutsideVisits::new(Arc::clone(&processes)))),
             maps: Lookups::Outside(processes),
             lock_waits: None,
+            clocks: None,
         }
     }
 }

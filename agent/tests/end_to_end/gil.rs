@@ -17,7 +17,7 @@ use super::{
 const EVENTS: &str = "wall,gil,gil-held";
 
 /// The profiles of [`EVENTS`], each in a file of its own.
-fn captured(pid: u32, options: &str) -> [Folded; 3] {
+pub(super) fn captured(pid: u32, options: &str) -> [Folded; 3] {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("profile.folded");
     let pid = pid.to_string();

@@ -13,6 +13,7 @@
 mod abilities;
 mod allocations;
 mod announced;
+mod at_pass;
 mod bursts;
 mod call_tree;
 mod capture;

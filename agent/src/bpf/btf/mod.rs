@@ -77,6 +77,9 @@ fn kernel_layout(btf: &Types<'_>) -> Result<KernelLayout, Error> {
         stack: task(&["stack"])?,
         registers: 0,
         on_cpu: task(&["on_cpu"]).unwrap_or(0),
+        processor: task(&["thread_info", "cpu"])
+            .or_else(|_| task(&["cpu"]))
+            .unwrap_or(0),
         state: task(&["__state"]).or_else(|_| task(&["state"]))?,
         start_time: task(&["start_time"])?,
         run_time: task(&["se", "sum_exec_runtime"])?,

@@ -12,7 +12,10 @@ use std::{
     path::Path,
 };
 
-use perf_event_open_sys::{bindings::perf_event_attr, ioctls, perf_event_open};
+use perf_event_open_sys::{
+    bindings::{PERF_FLAG_FD_CLOEXEC, perf_event_attr},
+    ioctls, perf_event_open,
+};
 
 use crate::{
     binaries::probe_points::ProbePoint,
@@ -21,9 +24,6 @@ use crate::{
 
 /// The number of the PMU.
 const PMU: &str = "/sys/bus/event_source/devices/uprobe/type";
-
-/// `PERF_FLAG_FD_CLOEXEC`.
-const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 
 /// `BPF_PERF_EVENT`.
 const ATTACH_TO_PERF_EVENT: u32 = 41;
@@ -77,9 +77,9 @@ impl UprobeEvent {
             Some(process) => (process.try_into().map_err(io::Error::other)?, -1),
             None => (-1, 0),
         };
+        let flags = PERF_FLAG_FD_CLOEXEC.into();
         // SAFETY: the attributes, and the path that they point to, live longer than the call.
-        let event =
-            unsafe { perf_event_open(&raw mut attributes, process, processor, -1, CLOSE_ON_EXEC) };
+        let event = unsafe { perf_event_open(&raw mut attributes, process, processor, -1, flags) };
         if event < 0 {
             return Err(io::Error::last_os_error());
         }

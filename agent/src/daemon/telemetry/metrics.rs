@@ -21,12 +21,17 @@ use super::usage::{self, Usage};
 use crate::{bpf::Counters, targets::kubernetes};
 
 /// Counters of the BPF programs, with their metrics.
-const COUNTERS: [(Counter, &str, &str); 37] = [
+const COUNTERS: [(Counter, &str, &str); 38] = [
     (Counter::SAMPLES, "profiling_agent_samples", "Samples taken"),
     (
         Counter::LOST_SAMPLES,
         "profiling_agent_samples_lost",
         "Samples dropped because the ring buffer was full",
+    ),
+    (
+        Counter::PASS_SAMPLES,
+        "profiling_agent_pass_samples",
+        "Samples of running threads that passes over the threads asked for",
     ),
     (
         Counter::UNTRACKED_SAMPLES,

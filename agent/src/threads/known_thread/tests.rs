@@ -10,6 +10,7 @@ fn visit(run_ns: u64, run_delay_ns: u64, state: u32) -> ThreadVisit {
         tid: 2,
         state,
         on_cpu: 0,
+        processor: 0,
         preempted: 0,
         start_time_ns: 3,
         switches: 4,
@@ -20,6 +21,7 @@ fn visit(run_ns: u64, run_delay_ns: u64, state: u32) -> ThreadVisit {
         left_ns: 0,
         is_traced: 0,
         is_unchanged: 0,
+        padding: 0,
     }
 }
 
@@ -209,6 +211,26 @@ fn time_without_a_stack_is_owed_while_the_thread_waits() {
     };
     thread.show(&runs, ELAPSED, false);
     assert!(!thread.owes(ELAPSED));
+}
+
+#[test]
+fn a_thread_whose_processor_the_pass_has_taken_runs_where_its_stack_says() {
+    let mut thread = KnownThread::new(visit(0, 0, 0));
+    thread.stack = Some(Walked::UNPROVED);
+    let taken = ThreadVisit {
+        preempted: 1,
+        ..visit(ELAPSED, 0, 0)
+    };
+    thread.show(&taken, ELAPSED, false);
+    assert_eq!(thread.shown, Shown::Waiting(WaitReason::NONE));
+    assert!(thread.last_wait.is_none());
+    // It waits now, and has run for all of the time before: the stack is of the wait.
+    let waits = ThreadVisit {
+        switches: 5,
+        ..visit(3 * ELAPSED, 0, 1)
+    };
+    thread.show(&waits, ELAPSED, false);
+    assert_eq!(thread.shown, Shown::Elsewhere { is_runnable: false });
 }
 
 #[test]

@@ -205,6 +205,7 @@ impl OutsideVisits {
             tid,
             state: state_bits(look.state),
             on_cpu: look.registers.is_none().into(),
+            processor: 0,
             preempted: 0,
             start_time_ns: look.start_ticks,
             switches: look.runs.count,
@@ -218,6 +219,7 @@ impl OutsideVisits {
             left_ns: 0,
             is_traced: 0,
             is_unchanged: 0,
+            padding: 0,
         };
         let seen = Seen {
             tgid: pid,

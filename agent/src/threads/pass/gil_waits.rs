@@ -80,6 +80,7 @@ impl Passer {
                     elapsed_ns,
                     is_runnable: known.is_some_and(|known| known.shown == is_runnable),
                     holds_gil: Some(true),
+                    is_new: known.is_some_and(|known| known.is_new(time_ns)),
                 });
             }
         }
@@ -115,6 +116,7 @@ impl Passer {
                     self.batch.blocked.push(BlockedThread {
                         tgid,
                         holder: holding,
+                        is_new: known.is_some_and(|known| known.is_new(waiting.time_ns)),
                         waiting: kept,
                         elapsed_ns: waiting.value,
                     });
@@ -130,7 +132,7 @@ impl Passer {
                     tid: 0,
                     stack: 0,
                     native_stack: 0,
-                    python_status: PythonUnwindStatus::TORN,
+                    python_status: PythonUnwindStatus::NOT_SAMPLED,
                     native_status: NativeUnwindStatus::NOT_WALKED,
                     wait: WaitReason::NONE,
                     ..of_gil(*waiting)

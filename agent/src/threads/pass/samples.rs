@@ -53,6 +53,7 @@ impl Passer {
                 elapsed_ns,
                 is_runnable,
                 holds_gil: holders.holds(head.tgid, head.tid),
+                is_new: known.is_new(time_ns),
             });
         } else if let Some(wait) = wait {
             let sample = known.sample_of(&wait, time_ns, elapsed_ns);

@@ -45,6 +45,7 @@ fn batch() -> Batch {
         elapsed_ns: 100,
         is_runnable: false,
         holds_gil: None,
+        is_new: false,
     });
     batch
 }
