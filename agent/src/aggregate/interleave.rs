@@ -13,8 +13,8 @@
 //! ```
 //!
 //! Invariants: a frame that one of the walks has found is in the interleaved stack, unless the
-//! interpreter hides it or it is part of an evaluation loop; missing frames have one marker, where
-//! they are missing; numbers from the BPF programs are untrusted. What a thread waits for is a marker
+//! interpreter hides it, it is part of an evaluation loop, or of the interrupt that took the processor of a thread which
+//! is not sampled by its CPU time; missing frames have one marker, where they are missing; numbers from the BPF programs are untrusted. What a thread waits for is a marker
 //! in place of the leaf, above all frames, and so are the lock and which thread it keeps waiting; that it waits for
 //! work is one in place of the root.
 
@@ -23,12 +23,14 @@ mod tests;
 
 use agent_common::decoded::{NativeStack, Stack};
 use agent_common::record::{
-    Frame, FrameKind, NativeFrame, NativeKind, NativeUnwindStatus, PythonUnwindStatus, WaitReason,
+    Frame, FrameKind, NativeFrame, NativeKind, NativeUnwindStatus, ProfileKind, PythonUnwindStatus,
+    WaitReason,
 };
 
 use super::{
     builder::{NativeFrameIndex, ProfileBuilder},
     key::SampleKey,
+    preemption::Preemption,
     python_frames::{PythonFrames, Step},
 };
 use crate::{
@@ -169,7 +171,15 @@ impl<R: SymbolizeFrames> Interleaver<'_, R> {
             self.markers(missing.drain(..));
         }
         let native = self.sampled.native;
+        // What a sample of CPU time has seen there is CPU time.
+        let mut preemption = (key.kind != ProfileKind::CPU).then(Preemption::default);
         for frame in native.iter().flat_map(|stack| &stack.frames) {
+            preemption = preemption.filter(|_| frame.kind == NativeKind::KERNEL);
+            if let Some(preemption) = &mut preemption
+                && self.is_covered(preemption, frame)
+            {
+                continue;
+            }
             if frame.kind == NativeKind::PYTHON {
                 self.loop_candidates.clear();
                 self.python_frames(u64::from(frame.id_or_count));
@@ -202,6 +212,16 @@ impl<R: SymbolizeFrames> Interleaver<'_, R> {
             self.builder.losses.not_python += count;
             self.markers(["[no Python]"]);
         }
+    }
+
+    /// Whether a kernel frame is of the interrupt that took the processor of the thread.
+    fn is_covered(&mut self, preemption: &mut Preemption, frame: &NativeFrame) -> bool {
+        let tgid = self.sampled.key.thread.tgid;
+        let index = self.builder.symbolize(tgid, frame, self.symbolizer);
+        let frame = self.builder.symbolized(index);
+        let functions = frame.functions.as_deref().unwrap_or_default();
+        let function = functions.last();
+        function.is_some_and(|function| preemption.covers(&function.name))
     }
 
     /// Counts missing Python frames and returns the markers for them.

@@ -20,6 +20,7 @@ mod import_errors;
 mod interleave;
 mod interner;
 mod key;
+mod preemption;
 mod python_frames;
 mod resting;
 mod scaling;

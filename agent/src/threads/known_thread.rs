@@ -396,7 +396,7 @@ impl KnownThread {
 const NEW_NS: u64 = 200_000_000;
 
 /// Times after which a stack that is incomplete is read again.
-const MIN_BACKOFF_NS: u64 = 1_000_000_000;
+const MIN_BACKOFF_NS: u64 = 100_000_000;
 const MAX_BACKOFF_NS: u64 = 60_000_000_000;
 
 #[cfg(test)]

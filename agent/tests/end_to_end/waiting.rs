@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
-    fs,
+    fs, thread,
     time::Duration,
 };
 
@@ -14,7 +14,7 @@ use test_support::child;
 use super::{
     abilities::{has_fair_gil, has_thread_names},
     capture::Capture,
-    folded::{Folded, Frame, is_marked},
+    folded::{Folded, Frame, is_marked, names},
     host::{Host, folded_report},
     machine, pprof,
     source::Source,
@@ -246,6 +246,28 @@ fn threads_that_compute_wait_for_the_gil() {
         let lock = times.get("[waiting: lock]").copied().unwrap_or(0);
         assert!(lock * 50 < total, "{times:?}");
     });
+}
+
+/// Of threads that compute while others do too, half of the time is that of threads from which the kernel has taken the
+/// processor, for a moment or for longer. They are where they were interrupted, not in the interrupt.
+#[test]
+fn a_thread_without_a_processor_is_in_its_own_function() {
+    let _machine = machine::alone();
+    let compute = || {
+        let mut command = mortal("sh");
+        command.args(["-c", "echo ready; while :; do :; done"]);
+        Target::from_command(command)
+    };
+    let processors = thread::available_parallelism().unwrap().get();
+    let targets: Vec<_> = (0..=processors).map(|_| compute()).collect();
+    let folded = Capture::folded(targets[0].pid(), "--event wall -d 3 -r 97");
+    let runnable = folded.count(|stack| names(stack).contains(&"[runnable]"));
+    let in_kernel = folded.count(|stack| stack.iter().any(Frame::is_kernel));
+    println!("{runnable} and {in_kernel} of {}", folded.total());
+    assert!(runnable * 10 > folded.total(), "{runnable}");
+    assert!(in_kernel * 10 < folded.total(), "{in_kernel}");
+    let whole = folded.count(|stack| names(stack).contains(&"__libc_start_main"));
+    assert!(whole * 10 > folded.total() * 9, "{whole}");
 }
 
 /// Threads that run and wait for some microseconds at a time: their stacks change while they are read, and

@@ -149,11 +149,11 @@ fn a_thread_that_is_stopped_is_in_no_other_wait() {
 fn a_stack_that_is_not_whole_is_read_again_ever_more_seldom() {
     let mut thread = KnownThread::new(visit(0, 0, 1));
     let mut times = Vec::new();
-    for _ in 0..9 {
+    for _ in 0..12 {
         thread.set_stack(Walked::UNPROVED, false, 0);
         times.push(thread.again_ns / MIN_BACKOFF_NS);
     }
-    assert_eq!(times, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+    assert_eq!(times, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
     thread.set_stack(Walked::UNPROVED, true, 0);
     assert_eq!(thread.again_ns, 0);
 }
