@@ -81,7 +81,6 @@ impl Host {
             .args(["--rate", &RATE.to_string()])
             .envs(environment);
         let mut agent = Running::from_command(command);
-        agent.wait_until_sampling();
         // It answers once all of its events are attached.
         child::wait_until("the agent is ready", || {
             agent.assert_runs();
