@@ -310,10 +310,8 @@ impl Catalog {
                 }
             }
         }
-        if builder.is_empty()
-            && let Some(first) = self.processes.values().min_by_key(|entry| entry.order)
-        {
-            builder.process(first.process.pid, || first.process.clone());
+        if builder.is_empty() {
+            self.list_processes(&mut builder);
         }
         let mut profile = builder.finish(*about);
         profile.losses.malformed_records = window.malformed_records;
@@ -335,6 +333,15 @@ impl Catalog {
             profile.losses.untimed_samples = untimed;
         }
         profile
+    }
+
+    /// Has a profile without samples say of which processes there are none.
+    fn list_processes(&self, builder: &mut ProfileBuilder) {
+        let mut entries: Vec<_> = self.processes.values().collect();
+        entries.sort_unstable_by_key(|entry| entry.order);
+        for entry in entries {
+            builder.process(entry.process.pid, || entry.process.clone());
+        }
     }
 
     /// The key of samples, with how the walk of their native stack has ended at last.

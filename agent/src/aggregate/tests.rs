@@ -252,12 +252,15 @@ fn the_last_process_with_an_id_holds() {
 }
 
 #[test]
-fn without_samples_the_first_process_is_listed() {
+fn without_samples_all_processes_are_listed() {
     let mut aggregator = Aggregator::default();
     assert!(profile(&aggregator).processes.is_empty());
     aggregator.add_process(process(9, "first"));
     aggregator.add_process(process(8, "second"));
-    assert_eq!(profile(&aggregator).processes, [process(9, "first")]);
+    assert_eq!(
+        profile(&aggregator).processes,
+        [process(9, "first"), process(8, "second")]
+    );
 }
 
 #[test]

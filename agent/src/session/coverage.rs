@@ -98,7 +98,12 @@ impl Coverage {
         }
         profile.losses.own_allocators = self.own_allocators.len() as u64;
         if let (true, Some(process)) = (profile.samples.is_empty(), &self.recorded) {
-            profile.processes = vec![process.clone()];
+            // It may have been known by what it ran before.
+            let mut known = profile.processes.iter_mut();
+            match known.find(|it| it.pid == process.pid) {
+                Some(known) => *known = process.clone(),
+                None => profile.processes = vec![process.clone()],
+            }
         }
     }
 }
@@ -162,6 +167,15 @@ mod tests {
         assert_eq!(profile.losses.unprobed, 0);
         // It is the one of which there is nothing.
         assert_eq!(profile.processes, [python(7)]);
+        profile.processes = vec![
+            profile::Process {
+                pid: 7,
+                ..profile::Process::default()
+            },
+            python(8),
+        ];
+        coverage.complete(&mut profile);
+        assert_eq!(profile.processes, [python(7), python(8)]);
     }
 
     #[test]

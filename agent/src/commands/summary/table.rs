@@ -116,8 +116,8 @@ impl<'a> Summary<'a> {
             writeln!(formatter, "{subject}: no samples{text}")
         } else {
             let nobody = match &*self.profile.processes {
-                [] => format!("no process {}", kind.words.any),
-                _ => format!("the process {}", kind.words.none),
+                [_] => format!("the process {}", kind.words.none),
+                _ => format!("no process {}", kind.words.any),
             };
             writeln!(
                 formatter,
@@ -141,8 +141,13 @@ impl<'a> Summary<'a> {
                 self.profile.kind.words.any
             ),
             (_, true) => format!(", no {what} were recorded in these {duration:.1} s."),
-            (_, false) if self.profile.losses.unprobed != 0 => {
-                format!(", as it runs no CPython of which {what} could be recorded.")
+            (processes, false) if self.profile.losses.unprobed != 0 => {
+                let runs = if processes.len() == 1 {
+                    "it runs no"
+                } else {
+                    "none runs a"
+                };
+                format!(", as {runs} CPython of which {what} could be recorded.")
             }
             (_, false) => format!(": {what} are recorded only where CPython runs."),
         }

@@ -247,6 +247,11 @@ fn no_samples_are_explained() {
              1 sample was lost: the ring buffer was full.\n"
     ));
     profile.losses = Losses::default();
+    profile.processes.push(Process::default());
+    assert_eq!(
+        summary(&profile, 80),
+        "2 processes: no samples, no process used any CPU in these 10.0 s.\n"
+    );
     profile.processes.clear();
     assert_eq!(
         summary(&profile, 80),
@@ -281,7 +286,13 @@ fn without_cpython_it_is_not_known_that_there_was_nothing() {
             )
         );
         profile.losses.unprobed = 2;
-        assert!(summary(&profile, 80).contains("\n2 processes have no probe, and no samples: "));
+        profile.processes.push(Process::default());
+        let text = summary(&profile, 80);
+        let none = format!(
+            "2 processes: no samples, as none runs a CPython of which {what} could be recorded.\n"
+        );
+        assert!(text.starts_with(&none), "{text}");
+        assert!(text.contains("\n2 processes have no probe, and no samples: "));
         profile.processes = python;
         profile.losses.unprobed = 1;
         let text = summary(&profile, 80);
