@@ -1,6 +1,6 @@
 //! The command line of a process, and the script that an interpreter runs.
 //!
-//! Invariant: arguments may hold secrets; [`CommandLine::script`] exposes only the last component
+//! Invariant: arguments may hold secrets; [`CommandLine::program`] exposes only the last component
 //! of the script's path, or the name of the module.
 
 use std::path::Path;
@@ -24,9 +24,26 @@ const OTHER_INTERPRETERS: [&str; 9] = [
     "bash", "dash", "node", "nodejs", "perl", "php", "ruby", "sh", "zsh",
 ];
 
+/// How the modules end by which joblib's `loky` starts its processes: their code is that of whoever has started them.
+const LOKY: [&str; 2] = [
+    "loky.backend.popen_loky_posix",
+    "loky.backend.resource_tracker",
+];
+
 /// The command line of a process.
 #[derive(Clone, Debug)]
 pub struct CommandLine(Vec<u8>);
+
+/// What an interpreter runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// The script or module with this name.
+    Named(String),
+    /// Code of whoever has started it, as in `python3 -c CODE`.
+    OfStarter,
+    /// Nothing that has a name, or it is no interpreter.
+    Unnamed,
+}
 
 impl CommandLine {
     /// Wraps the contents of a file `/proc/PID/cmdline`, possibly truncated.
@@ -48,23 +65,37 @@ impl CommandLine {
         words.join(" ")
     }
 
-    /// The name of the script or module, if `executable` is an interpreter and runs one.
+    /// What it runs, if `executable` is an interpreter.
     ///
     /// `python3 /srv/shop/manage.py`, `python3 -m shop.manage` and a program that starts with
-    /// `#!/usr/bin/python3` have one, `python3 -c CODE` has none. Python's suffixes are removed;
-    /// `__main__.py` is replaced by the name of its directory.
+    /// `#!/usr/bin/python3` have a name. Python's suffixes are removed; `__main__.py` is replaced by the name of its
+    /// directory. Of a title that has replaced the command line, as `gunicorn: worker [shop]`, the first word counts.
     #[must_use]
-    pub fn script(&self, executable: &Path) -> Option<String> {
-        let interpreter = str::from_utf8(file_name(executable)).ok()?;
-        let mut arguments = self.arguments().skip(1);
+    pub fn program(&self, executable: &Path) -> Program {
+        let interpreter = str::from_utf8(file_name(executable)).unwrap_or_default();
+        let mut arguments = self.arguments();
+        let first = arguments.next().unwrap_or_default();
         if is_python(interpreter) {
-            return python_script(arguments);
+            let title = titled(first).filter(|title| !is_python(title));
+            return title.map_or_else(|| python_program(arguments), Program::Named);
         }
-        if OTHER_INTERPRETERS.contains(&interpreter) {
-            let first = arguments.next()?;
-            return (first.first() != Some(&b'-')).then(|| last_part(first))?;
+        let script = arguments.next().filter(|first| {
+            OTHER_INTERPRETERS.contains(&interpreter) && first.first() != Some(&b'-')
+        });
+        Program::named(script.and_then(last_part))
+    }
+}
+
+impl Program {
+    fn named(name: Option<String>) -> Self {
+        name.map_or(Self::Unnamed, Self::Named)
+    }
+
+    fn module(name: Option<String>) -> Self {
+        match name {
+            Some(module) if LOKY.iter().any(|it| module.ends_with(it)) => Self::OfStarter,
+            name => Self::named(name),
         }
-        None
     }
 }
 
@@ -76,13 +107,20 @@ fn is_python(name: &str) -> bool {
     version.is_some_and(|rest| rest.bytes().next().is_none_or(|byte| byte.is_ascii_digit()))
 }
 
-fn python_script<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> Option<String> {
+/// The program that a title names, if this is one: paths of interpreters have no spaces.
+fn titled(argument: &[u8]) -> Option<String> {
+    let (word, _) = argument.split_at(argument.iter().position(|&byte| byte == b' ')?);
+    let word = word.strip_prefix(b"[").unwrap_or(word);
+    last_part(word.strip_suffix(b":").unwrap_or(word))
+}
+
+fn python_program<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> Program {
     while let Some(argument) = arguments.next() {
         let Some(options) = argument.strip_prefix(b"-") else {
-            return python_file(argument);
+            return Program::named(python_file(argument));
         };
         if options == b"-" {
-            return python_file(arguments.next()?);
+            return Program::named(arguments.next().and_then(python_file));
         }
         if options == b"-check-hash-based-pycs" {
             arguments.next();
@@ -90,7 +128,7 @@ fn python_script<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> Option<St
         }
         if options.is_empty() || options.starts_with(b"-") {
             // The program is read from the standard input, or there is none (`--version`).
-            return None;
+            return Program::Unnamed;
         }
         // Combined short options, the last of which may have an argument.
         let with_argument = |letter: &u8| WITH_ARGUMENT.contains(letter) || b"cm".contains(letter);
@@ -99,17 +137,17 @@ fn python_script<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> Option<St
         };
         let attached = &options[at + 1..];
         let value = if attached.is_empty() {
-            arguments.next()?
+            arguments.next()
         } else {
-            attached
+            Some(attached)
         };
         match options[at] {
-            b'c' => return None,
-            b'm' => return name(value),
+            b'c' => return Program::OfStarter,
+            b'm' => return Program::module(value.and_then(name)),
             _ => {}
         }
     }
-    None
+    Program::Unnamed
 }
 
 /// The name of a script without the suffix of Python files.
@@ -143,18 +181,23 @@ fn name(bytes: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::CommandLine;
+    use super::{CommandLine, Program};
     use proptest::prelude::{any, proptest};
     use std::path::Path;
 
-    fn script(executable: &str, words: &str) -> Option<String> {
+    fn program(executable: &str, words: &str) -> Program {
         let text = words.replace(' ', "\0") + "\0";
-        CommandLine::new(text.into_bytes()).script(Path::new(executable))
+        CommandLine::new(text.into_bytes()).program(Path::new(executable))
+    }
+
+    fn named(name: &str) -> Program {
+        Program::Named(name.to_owned())
     }
 
     #[track_caller]
     fn check(words: &str, name: Option<&str>) {
-        assert_eq!(script("/usr/bin/python3.12", words).as_deref(), name);
+        let expected = name.map_or(Program::Unnamed, named);
+        assert_eq!(program("/usr/bin/python3.12", words), expected);
     }
 
     #[test]
@@ -179,32 +222,64 @@ mod tests {
     }
 
     #[test]
-    fn other_programs_have_no_script() {
+    fn other_programs_have_no_name() {
         check("python3", None);
         check("python3 -", None);
-        check("python3 -c secret", None);
-        check("python3 -Ic secret x.py", None);
         check("python3 --version x", None);
         check("python3 -m", None);
-        let title = CommandLine::new(b"gunicorn: master [shop]\0".to_vec());
-        assert_eq!(title.script(Path::new("/usr/bin/python3")), None);
-        assert_eq!(script("/usr/bin/python-config", "x y"), None);
-        assert_eq!(script("/usr/sbin/nginx", "nginx secret"), None);
-        assert_eq!(script("/bin/sh", "sh -c secret"), None);
-        let named = script("/bin/sh", "sh ./run.sh secret");
-        assert_eq!(named.as_deref(), Some("run.sh"));
+        for (executable, words) in [
+            ("/usr/bin/python-config", "x y"),
+            ("/usr/sbin/nginx", "nginx secret"),
+            ("/bin/sh", "sh -c secret"),
+            ("/bin/sh", "sh"),
+        ] {
+            assert_eq!(program(executable, words), Program::Unnamed);
+        }
+        let shell = program("/bin/sh", "sh ./run.sh secret");
+        assert_eq!(shell, named("run.sh"));
+    }
+
+    #[test]
+    fn a_title_begins_with_the_program() {
+        for (title, name) in [
+            ("gunicorn: master [shop]\0\0\0", named("gunicorn")),
+            (
+                "[celeryd: celery@host:MainProcess] -active-\0",
+                named("celeryd"),
+            ),
+            (
+                "airflow scheduler -- DagFileProcessorManager\0",
+                named("airflow"),
+            ),
+            ("/usr/bin/python3 manage.py\0", Program::Unnamed),
+            (" : x\0", Program::Unnamed),
+        ] {
+            let line = CommandLine::new(title.as_bytes().to_vec());
+            assert_eq!(line.program(Path::new("/usr/bin/python3.12")), name);
+        }
+    }
+
+    #[test]
+    fn workers_run_what_has_started_them() {
+        for words in [
+            "python3 -c secret",
+            "python3 -Ic secret x.py",
+            "python3 -m joblib.externals.loky.backend.popen_loky_posix --pipe 9",
+        ] {
+            assert_eq!(program("/usr/bin/python3", words), Program::OfStarter);
+        }
     }
 
     proptest! {
         #[test]
         fn no_command_line_makes_it_panic(text in any::<Vec<u8>>()) {
             let line = CommandLine::new(text);
-            let _ = (line.to_text(), line.script(Path::new("python3")));
+            let _ = (line.to_text(), line.program(Path::new("python3")));
         }
 
         #[test]
         fn no_words_make_it_panic(words in "(-[-a-zA-Z]{0,4}|[a-z./]{0,9}|(/__main__.py)?| ){0,12}") {
-            let _ = script("python3", &words);
+            let _ = program("python3", &words);
         }
     }
 }

@@ -23,6 +23,7 @@ mod page_map;
 mod path;
 mod procfs;
 mod reference;
+mod script;
 mod task;
 mod task_files;
 mod tree;

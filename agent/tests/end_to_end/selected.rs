@@ -256,3 +256,30 @@ fn processes_are_selected_by_their_control_groups() {
     let closest = format!("selected-by-test.service (process {})", pids[0]);
     assert!(capture.messages.contains(&closest), "{}", capture.messages);
 }
+
+/// Workers that run code of their parent, as those of `multiprocessing`, are part of what it runs; other code is not.
+#[test]
+fn workers_are_selected_by_the_script_that_has_started_them() {
+    let _machine = machine::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("selected-pool.py");
+    fs::copy(workload_path("multiprocessing_workers"), &script).unwrap();
+    let python = &machine::one_interpreter().path;
+    let mut other = mortal(python);
+    other.args(["-c", "print('ready', flush=True)\nwhile True: pass"]);
+    let other = Target::from_command(other);
+    let mut command = mortal(python);
+    command.args(["-s", "-B"]).arg(&script);
+    let mut pool = Target::from_command(command);
+    let workers: Vec<u32> = pool
+        .read_line()
+        .split(' ')
+        .map(|it| it.parse().unwrap())
+        .collect();
+    assert_eq!(workers.len(), 3);
+    let capture = folded("-d 2s -r 499 --name selected-pool");
+    for pid in workers {
+        assert!(samples_of(&capture, pid) > 0, "{pid}: {}", capture.messages);
+    }
+    assert_eq!(samples_of(&capture, other.pid()), 0);
+}

@@ -41,7 +41,7 @@ pub(super) fn run(bytes: &[u8]) {
             let line = CommandLine::new(text.to_vec());
             let _ = line.to_text();
             for executable in ["/usr/bin/python3.12", "/bin/sh", "/usr/bin/node"] {
-                let _ = line.script(Path::new(executable));
+                let _ = line.program(Path::new(executable));
             }
         }
         _ => {

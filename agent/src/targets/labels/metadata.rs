@@ -25,7 +25,7 @@ pub struct ProcessMetadata {
     pub comm: String,
     /// Path of its executable, as it sees it.
     pub executable: PathBuf,
-    /// The script or module that it runs, if it is an interpreter.
+    /// The script or module that it runs, or of which it is a worker, if it is an interpreter.
     pub script: Option<String>,
     /// Its command line, if requested.
     pub command_line: Option<String>,
@@ -71,9 +71,7 @@ impl ProcessMetadata {
             parent: process.parent(),
             comm: process.comm().to_owned(),
             executable: process.executable().to_owned(),
-            script: line
-                .as_ref()
-                .and_then(|line| line.script(process.executable())),
+            script: line.as_ref().and_then(|line| process.script(line)),
             command_line: line
                 .filter(|_| wanted.command_line)
                 .map(|line| line.to_text()),

@@ -8,7 +8,7 @@
 //! 4. the name of its container,
 //! 5. the unit of systemd, if it is a service, without `.service`; scopes of sessions and the
 //!    managers of users do not count,
-//! 6. the script or module that it runs, if it is an interpreter,
+//! 6. the script or module that it runs, or of which it is a worker, if it is an interpreter,
 //! 7. the name of its executable,
 //! 8. its comm.
 

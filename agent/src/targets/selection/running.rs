@@ -43,7 +43,7 @@ impl RunningProcess {
         if let Ok(command) = process.command_line() {
             let first = command.arguments().next().unwrap_or_default();
             running.add_name(&name_in_title(&String::from_utf8_lossy(first)));
-            running.add_name(&command.script(executable).unwrap_or_default());
+            running.add_name(&process.script(&command).unwrap_or_default());
         }
         running
     }
