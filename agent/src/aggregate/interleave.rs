@@ -12,11 +12,11 @@
 //! FILE    _start                     _start
 //! ```
 //!
-//! Invariants: a frame that one of the walks has found is in the interleaved stack, unless the
-//! interpreter hides it, it is part of an evaluation loop, or of the interrupt that took the processor of a thread which
-//! is not sampled by its CPU time; missing frames have one marker, where they are missing; numbers from the BPF programs are untrusted. What a thread waits for is a marker
-//! in place of the leaf, above all frames, and so are the lock and which thread it keeps waiting; that it waits for
-//! work is one in place of the root.
+//! Invariants: a frame that one of the walks has found is in the interleaved stack, unless the interpreter hides it, it
+//! is part of an evaluation loop, or of the interrupt that took the processor of a thread which is not sampled by its
+//! CPU time; missing frames have one marker, where they are missing; numbers from the BPF programs are untrusted. What
+//! a thread waits for is a marker in place of the leaf, above all frames, and so are the lock and which thread it keeps
+//! waiting; that it waits for work is one in place of the root.
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Kernel frames of an interrupt that took the processor of a thread.
 //!
-//! A thread that is read while it waits for a processor, or whose processor the reader has taken, has them on top of its
-//! stack, where a thread that waits has those of its system call. They say nothing about the program:
+//! A thread that is read while it waits for a processor, or whose processor the reader has taken, has them on top of
+//! its stack, where a thread that waits has those of its system call. They say nothing about the program:
 //!
 //! ```text
 //! exit_to_user_mode_loop              left out

@@ -1,5 +1,5 @@
-//! Threads that run at a pass: it has those sampled of which the clock of CPU time may have no samples, since their stacks
-//! cannot be read from outside.
+//! Threads that run at a pass: it has those sampled of which the clock of CPU time may have no samples, since their
+//! stacks cannot be read from outside.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +18,8 @@ impl Passer {
         self.sample_seldom(running, time_ns);
     }
 
-    /// Has the threads sampled that hold a GIL and run, as far as it is known where: the pass has read stacks since it has
-    /// seen which threads run.
+    /// Has the threads sampled that hold a GIL and run, as far as it is known where: the pass has read stacks since it
+    /// has seen which threads run.
     pub(super) fn sample_holders(&self, holders: &GilHolders, time_ns: u64) {
         let running = holders.all().filter_map(|(_, holder)| {
             let Holder::Thread(tid) = holder else {
