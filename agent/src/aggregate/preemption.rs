@@ -10,12 +10,15 @@
 //! compute                             the function that was interrupted
 //! ```
 
-/// Names of functions that the kernel interrupts a thread with, of x86-64 and of 64-bit Arm, since Linux 5.10.
+/// Beginnings of the names of the functions by which an interrupt enters the kernel, of x86-64 and of 64-bit Arm, since
+/// Linux 5.10. The handlers that some of them call on Arm have a longer name, which ends with `_handler`.
 const ENTRIES: &[&str] = &[
     "asm_common_interrupt",
     "asm_sysvec_",
     "el0_irq",
+    "el0t_32_fiq",
     "el0t_32_irq",
+    "el0t_64_fiq",
     "el0t_64_irq",
     "el1_irq",
     "el1h_64_irq",
@@ -24,6 +27,8 @@ const ENTRIES: &[&str] = &[
 
 /// Beginnings of the names of those that are between them and the scheduler, which is not in the stack.
 const EXITS: &[&str] = &[
+    "__el0_fiq_handler_common",
+    "__el0_irq_handler_common",
     "arm64_preempt_schedule",
     "common_interrupt",
     "do_notify_resume",
@@ -58,7 +63,6 @@ impl Preemption {
 }
 
 fn is_entry(name: &str) -> bool {
-    // Not the handlers that they call on Arm.
     ENTRIES.iter().any(|known| name.starts_with(known)) && !name.ends_with("_handler")
 }
 
@@ -89,7 +93,8 @@ mod tests {
                  sysvec_apic_timer_interrupt {timer}"
             ),
             "irqentry_exit_to_user_mode asm_common_interrupt".to_owned(),
-            "do_notify_resume el0_interrupt el0t_64_irq_handler el0t_64_irq".to_owned(),
+            "do_notify_resume el0_interrupt __el0_irq_handler_common el0t_64_irq_handler el0t_64_irq"
+                .to_owned(),
             "do_notify_resume work_pending".to_owned(),
         ] {
             assert_eq!(

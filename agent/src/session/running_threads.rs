@@ -5,7 +5,7 @@
 //! that is as true. What no sample has paid for at the end of a window goes to where the thread was last
 //! seen running, with the GIL if it is about that.
 //!
-//! A thread that lives shortly often has no sample of CPU time, or one of what it does later: a new thread was where
+//! A short-lived thread often has no sample of CPU time, or one of what it does later: a new thread was where
 //! the sample has seen it that the pass has asked for, and so was any of which there are no others. For older ones
 //! these do not count, since a thread that runs for shorter than a pass takes has left its processor by then: what such
 //! runs do would be where longer ones are.
@@ -61,6 +61,12 @@ impl AtPass {
             Some(false) => self.without_gil,
             None => self.with_gil.or(self.without_gil),
         }
+    }
+
+    /// Has the samples of a later pass, as far as it has any.
+    fn update(&mut self, later: &Self) {
+        self.with_gil = later.with_gil.or(self.with_gil);
+        self.without_gil = later.without_gil.or(self.without_gil);
     }
 
     fn note(&mut self, seen: &Sample) {
@@ -198,7 +204,7 @@ impl RunningThreads {
         }
         let owed = self.owed.entry(key).or_default();
         if let Some(at_pass) = self.at_pass.get(&key) {
-            owed.at_pass = *at_pass;
+            owed.at_pass.update(at_pass);
         }
         Some(owed)
     }

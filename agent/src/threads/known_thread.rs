@@ -155,7 +155,7 @@ impl KnownThread {
         self.visit.start_time_ns == visit.start_time_ns && self.visit.tgid == visit.tgid
     }
 
-    /// Whether it was made just before this time, in nanoseconds of the monotonic clock.
+    /// Whether it was created less than 200 ms before this time, in nanoseconds of the monotonic clock.
     pub(super) fn is_new(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.visit.start_time_ns) < NEW_NS
     }

@@ -259,7 +259,7 @@ fn a_thread_without_a_processor_is_in_its_own_function() {
         Target::from_command(command)
     };
     let processors = thread::available_parallelism().unwrap().get();
-    let targets: Vec<_> = (0..=processors).map(|_| compute()).collect();
+    let targets: Vec<_> = (0..2 * processors).map(|_| compute()).collect();
     let folded = Capture::whole(targets[0].pid(), "--event wall -d 3 -r 97");
     let runnable = folded.count(|stack| names(stack).contains(&"[runnable]"));
     let in_kernel = folded.count(|stack| stack.iter().any(Frame::is_kernel));

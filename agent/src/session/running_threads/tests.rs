@@ -217,6 +217,33 @@ fn a_thread_without_samples_of_cpu_time_was_where_a_pass_has_had_it_sampled() {
 }
 
 #[test]
+fn what_a_pass_has_seen_holds_until_a_later_one_sees_more() {
+    let mut threads = RunningThreads::default();
+    let free = RunningThread {
+        holds_gil: Some(false),
+        ..running(2)
+    };
+    threads.note_at_pass(&at_pass(10, 2, 8, 1));
+    assert!(threads.add_holding(&running(2)).is_none());
+    threads.end_pass();
+    threads.note_at_pass(&at_pass(20, 2, 7, 0));
+    assert!(threads.add(&free).is_none());
+    threads.end_pass();
+    // This one comes too late, and there is none of the pass that follows.
+    threads.note_at_pass(&at_pass(25, 2, 9, 1));
+    threads.begin_pass(30);
+    assert!(threads.add(&free).is_none());
+    threads.end_pass();
+    let mut rest = threads.end_window();
+    rest.sort_by_key(|(paid, _)| paid.kind.0);
+    let stacks: Vec<_> = rest
+        .iter()
+        .map(|(paid, _)| (paid.kind, paid.stack))
+        .collect();
+    assert_eq!(stacks, [(ProfileKind::WALL, 7), (ProfileKind::GIL_HELD, 8)]);
+}
+
+#[test]
 fn samples_that_passes_have_asked_for_are_forgotten() {
     let mut threads = RunningThreads::default();
     for tid in 0..10_000 {
