@@ -65,6 +65,17 @@ impl CommandLine {
         words.join(" ")
     }
 
+    /// The program in the first argument, which servers replace by a title: `gunicorn: worker [shop]`.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let argument = String::from_utf8_lossy(self.arguments().next().unwrap_or_default());
+        let word = argument.split(' ').next().unwrap_or_default();
+        let name = word.rsplit('/').next().unwrap_or_default();
+        // Shells begin it with a dash at a login.
+        let name = name.strip_prefix('-').unwrap_or(name);
+        name.trim_end_matches(':').to_owned()
+    }
+
     /// What it runs, if `executable` is an interpreter.
     ///
     /// `python3 /srv/shop/manage.py`, `python3 -m shop.manage` and a program that starts with
@@ -76,7 +87,10 @@ impl CommandLine {
         let mut arguments = self.arguments();
         let first = arguments.next().unwrap_or_default();
         if is_python(interpreter) {
-            let title = titled(first).filter(|title| !is_python(title));
+            // Paths of interpreters have no spaces.
+            let title = first.contains(&b' ').then(|| self.title());
+            let title = title.and_then(|title| name(title.trim_start_matches('[').as_bytes()));
+            let title = title.filter(|title| !is_python(title));
             return title.map_or_else(|| python_program(arguments), Program::Named);
         }
         let script = arguments.next().filter(|first| {
@@ -105,13 +119,6 @@ fn is_python(name: &str) -> bool {
         .strip_prefix("python")
         .or_else(|| name.strip_prefix("pypy"));
     version.is_some_and(|rest| rest.bytes().next().is_none_or(|byte| byte.is_ascii_digit()))
-}
-
-/// The program that a title names, if this is one: paths of interpreters have no spaces.
-fn titled(argument: &[u8]) -> Option<String> {
-    let (word, _) = argument.split_at(argument.iter().position(|&byte| byte == b' ')?);
-    let word = word.strip_prefix(b"[").unwrap_or(word);
-    last_part(word.strip_suffix(b":").unwrap_or(word))
 }
 
 fn python_program<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> Program {
@@ -240,7 +247,20 @@ mod tests {
     }
 
     #[test]
-    fn a_title_begins_with_the_program() {
+    fn titles_begin_with_the_program() {
+        for (argument, name) in [
+            ("/usr/bin/python3", "python3"),
+            ("gunicorn: worker [a/b]", "gunicorn"),
+            ("-bash", "bash"),
+            ("", ""),
+        ] {
+            let line = CommandLine::new(argument.as_bytes().to_vec());
+            assert_eq!(line.title(), name);
+        }
+    }
+
+    #[test]
+    fn a_title_is_what_an_interpreter_runs() {
         for (title, name) in [
             ("gunicorn: master [shop]\0\0\0", named("gunicorn")),
             (

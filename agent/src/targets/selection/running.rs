@@ -41,8 +41,7 @@ impl RunningProcess {
         running.add_name(process.comm());
         running.add_name(&String::from_utf8_lossy(file_name(executable)));
         if let Ok(command) = process.command_line() {
-            let first = command.arguments().next().unwrap_or_default();
-            running.add_name(&name_in_title(&String::from_utf8_lossy(first)));
+            running.add_name(&command.title());
             running.add_name(&process.script(&command).unwrap_or_default());
         }
         running
@@ -55,30 +54,9 @@ impl RunningProcess {
     }
 }
 
-/// The program in the first argument, which servers replace by a title: `gunicorn: worker [shop]`.
-fn name_in_title(argument: &str) -> String {
-    let word = argument.split(' ').next().unwrap_or_default();
-    let name = word.rsplit('/').next().unwrap_or_default();
-    // Shells begin it with a dash at a login.
-    let name = name.strip_prefix('-').unwrap_or(name);
-    name.trim_end_matches(':').to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn titles_begin_with_the_program() {
-        for (argument, name) in [
-            ("/usr/bin/python3", "python3"),
-            ("gunicorn: worker [a/b]", "gunicorn"),
-            ("-bash", "bash"),
-            ("", ""),
-        ] {
-            assert_eq!(name_in_title(argument), name);
-        }
-    }
 
     #[test]
     fn processes_are_read_with_their_names() {
