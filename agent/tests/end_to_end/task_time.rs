@@ -135,8 +135,7 @@ fn short_lived_tasks_and_thousands_have_all_of_their_time() {
                 let samples = profiled.profile.samples.iter();
                 let samples = samples.filter(|it| names(it).contains(&"waiter"));
                 let samples: u64 = samples.map(|it| it.count).sum();
-                // Five standard deviations: passes stand for different times, which makes those about twice as large
-                // as of equal samples.
+                // Five standard deviations, which are about twice those of independent, equal samples, as measured.
                 let tolerance = 11.0 / f64::from(u32::try_from(samples).unwrap()).sqrt();
                 assert!(tolerance < 0.4, "{name}: {samples}");
                 assert_near(of("waiter"), f64::from(waiters), tolerance, name);
